@@ -130,9 +130,7 @@ TOOL_STARTED = "tool-started"
 QUEUED = "queued"
 LEAF = "leaf"
 
-SIDE_CUSTOM_TYPES = frozenset(
-    {RUN, TOOL_STARTED, QUEUED, LEAF, "learning-void", "main-line", "grant"}
-)
+SIDE_CUSTOM_TYPES = frozenset({RUN, TOOL_STARTED, QUEUED, LEAF, "learning-void", "main-line", "grant"})
 """Custom entries that hang on the leaf and never become it, so that Pi opens the same branch as we do."""
 
 

@@ -102,9 +102,7 @@ class AssistantMessage(MessageBase, tag="assistant", frozen=True, kw_only=True):
     timestamp: int | float = 0
 
 
-class ToolResultMessage(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="role", tag="toolResult"
-):
+class ToolResultMessage(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="role", tag="toolResult"):
     """The one result of a tool call; ``details`` is for people and pages and is never sent to a model."""
 
     tool_call_id: str

@@ -39,9 +39,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tools: list[ToolSpec]
 
 
-class StreamEvent(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", tag_field="type"
-):
+class StreamEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", tag_field="type"):
     """Base of the events of one model response."""
 
 
@@ -297,9 +295,7 @@ def events_of_message(message: AssistantMessage) -> Iterator[ModelEvent]:
                 pass
     match message.stop_reason:
         case "error" | "aborted" as reason:
-            yield StreamError(
-                reason=reason, error_message=message.error_message or reason, usage=message.usage
-            )
+            yield StreamError(reason=reason, error_message=message.error_message or reason, usage=message.usage)
         case "stop" | "length" | "toolUse" as reason:
             yield StreamDone(reason=reason, usage=message.usage)
         case _:

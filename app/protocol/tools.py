@@ -94,9 +94,7 @@ class ToolDefinition:
 
     def spec(self) -> ToolSpec:
         """Returns the tool as a model sees it."""
-        return ToolSpec(
-            name=self.name, description=self.description, parameters=schema_of(self.parameters)
-        )
+        return ToolSpec(name=self.name, description=self.description, parameters=schema_of(self.parameters))
 
 
 def schema_of(parameters: type[msgspec.Struct]) -> dict[str, Any]:

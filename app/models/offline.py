@@ -1,0 +1,80 @@
+"""The offline tutor: a model of rules, without key, network or AI, that asks for tools as any model does."""
+
+from collections.abc import Iterator
+
+from app.models.offline_desk import Turn
+from app.models.offline_plan import plan
+from app.models.pieces import estimate_content, estimate_request, reading_pieces
+from app.protocol.cancel import CancelToken
+from app.protocol.codec import encode_line
+from app.protocol.messages import AssistantContent, TextContent, ToolCall, Usage
+from app.protocol.model import (
+    ModelEvent,
+    ModelRequest,
+    StreamDone,
+    StreamError,
+    StreamStart,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+
+
+class OfflineModel:
+    """A pure function of the request: no clock, chance or memory; the same request gives the same events."""
+
+    name = "Offline tutor: rules, no AI"
+    id = "offline"
+    provider = "hornbook"
+    api = "rules"
+    context_window = 32_000
+
+    def stream(self, request: ModelRequest, cancel: CancelToken) -> Iterator[ModelEvent]:
+        """Yields one response in small deltas; once cancelled it ends with StreamError ``aborted``."""
+        turn, taken = plan(request)
+        content = _content(turn, taken)
+        usage = Usage(input=estimate_request(request), output=estimate_content(content))
+        yield StreamStart()
+        for event in _events(content):
+            if cancel.cancelled:
+                yield _aborted(cancel, usage)
+                return
+            yield event
+        yield StreamDone(reason="toolUse" if turn.calls else "stop", usage=usage)
+
+
+def _aborted(cancel: CancelToken, usage: Usage) -> StreamError:
+    return StreamError(reason="aborted", error_message=cancel.reason or "cancelled", usage=usage)
+
+
+def _content(turn: Turn, taken: list[str]) -> list[AssistantContent]:
+    """Returns the blocks of a turn; the calls are numbered on from those in the conversation."""
+    content: list[AssistantContent] = [TextContent(text=turn.text)] if turn.text else []
+    used = set(taken)
+    number = len(taken)
+    for wanted in turn.calls:
+        number += 1
+        while f"offline-{number}" in used:
+            number += 1
+        content.append(ToolCall(id=f"offline-{number}", name=wanted.name, arguments=wanted.arguments))
+    return content
+
+
+def _events(content: list[AssistantContent]) -> Iterator[ModelEvent]:
+    for index, block in enumerate(content):
+        match block:
+            case TextContent():
+                yield TextStart(content_index=index)
+                for piece in reading_pieces(block.text):
+                    yield TextDelta(content_index=index, delta=piece)
+                yield TextEnd(content_index=index)
+            case ToolCall():
+                yield ToolCallStart(content_index=index, id=block.id, name=block.name)
+                for piece in reading_pieces(encode_line(block.arguments).decode()):
+                    yield ToolCallDelta(content_index=index, delta=piece)
+                yield ToolCallEnd(content_index=index, tool_call=block)
+            case _:
+                pass

@@ -1,0 +1,117 @@
+"""Text as it streams: small pieces that rejoin to the text, and estimates of its tokens."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+import regex
+
+from app.protocol.codec import encode_line
+from app.protocol.messages import (
+    AssistantMessage,
+    BashExecutionMessage,
+    BranchSummaryMessage,
+    CompactionSummaryMessage,
+    ImageContent,
+    Message,
+    ThinkingContent,
+    ToolCall,
+)
+from app.protocol.model import ModelRequest
+
+HAN = r"[\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+CHARACTERS_A_TOKEN = 4
+TOKENS_AN_IMAGE = 1200
+"""What an image is taken for; no model here looks at one."""
+
+_PIECE_HAN = 8
+_PIECE_WORDS = 5
+_PIECE_MOST = 48
+"""Clusters in one piece at most: a long run without spaces (a URL, base64) is cut too."""
+
+_HAN = re.compile(HAN)
+_CLUSTER = regex.compile(r"\X")
+
+
+def clusters(text: str) -> list[str]:
+    """Returns what people see as single characters: combining sequences and emoji stay whole."""
+    # A lone high surrogate before a low one is one character to a browser, but two to regex.
+    found: list[str] = []
+    for match in _CLUSTER.finditer(text):
+        part = match.group()
+        low = "\udc00" <= part[0] <= "\udfff"
+        if low and found and "\ud800" <= found[-1][-1] <= "\udbff":
+            found[-1] += part
+        else:
+            found.append(part)
+    return found
+
+
+def reading_pieces(text: str) -> Iterator[str]:
+    """Yields ``text`` in pieces of about five words or eight Chinese characters, never inside a character."""
+    piece: list[str] = []
+    weight = 0.0
+    in_word = False
+    for cluster in clusters(text):
+        is_han = _HAN.match(cluster) is not None
+        starts_word = not is_han and not in_word and not cluster.isspace()
+        cost = 1 / _PIECE_HAN if is_han else 1 / _PIECE_WORDS if starts_word else 0
+        # A word or a Chinese character begins a piece; spaces and punctuation stay with what they follow.
+        if piece and (weight + cost > 1.001 or len(piece) >= _PIECE_MOST):
+            yield "".join(piece)
+            piece, weight = [], 0.0
+        piece.append(cluster)
+        weight += cost
+        in_word = not cluster.isspace()
+    if piece:
+        yield "".join(piece)
+
+
+def equal_pieces(text: str, size: int) -> Iterator[str]:
+    """Yields ``text`` in pieces of ``size`` characters as people count them (at least one)."""
+    parts = clusters(text)
+    step = max(1, size)
+    for start in range(0, len(parts), step):
+        yield "".join(parts[start : start + step])
+
+
+def estimate_tokens(text: str) -> int:
+    """Returns about how many tokens ``text`` is: one for a Chinese character, one for four others."""
+    han = 0 if text.isascii() else len(_HAN.findall(text))
+    return han + -(-(len(text) - han) // CHARACTERS_A_TOKEN)
+
+
+def estimate_request(request: ModelRequest) -> int:
+    """Returns about how many tokens a model would be given."""
+    tools = sum(estimate_tokens(encode_line(tool).decode()) for tool in request.tools)
+    return estimate_tokens(request.system_prompt) + tools + sum(map(_message_tokens, request.messages))
+
+
+def _message_tokens(message: Message) -> int:
+    match message:
+        case BashExecutionMessage():
+            return estimate_tokens(message.command) + estimate_tokens(message.output)
+        case BranchSummaryMessage() | CompactionSummaryMessage():
+            return estimate_tokens(message.summary)
+        case AssistantMessage():
+            return estimate_content(message.content)
+        case _:
+            return estimate_content(message.content)
+
+
+def estimate_content(content: str | Sequence[object]) -> int:
+    """Returns about how many tokens the content of a message is: text, reasoning, calls and images."""
+    if isinstance(content, str):
+        return estimate_tokens(content)
+    return sum(map(_block_tokens, content))
+
+
+def _block_tokens(block: object) -> int:
+    match block:
+        case ToolCall():
+            return estimate_tokens(block.name) + estimate_tokens(encode_line(block.arguments).decode())
+        case ThinkingContent():
+            return estimate_tokens(block.thinking)
+        case ImageContent():
+            return TOKENS_AN_IMAGE
+        case _:
+            return estimate_tokens(getattr(block, "text", ""))

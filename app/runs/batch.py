@@ -1,0 +1,79 @@
+"""Entries that go to disk together: one write, one fsync, all or nothing."""
+
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from app.protocol.entries import (
+    LEAF,
+    QUEUED,
+    RUN,
+    TOOL_STARTED,
+    CustomEntry,
+    KnownEntry,
+    MessageEntry,
+    QueuedData,
+    RunData,
+    SessionInfoEntry,
+    ToolStartedData,
+)
+from app.protocol.messages import Message
+from app.sessions.store import Session
+
+
+def timestamp_now() -> str:
+    """Returns the time as entries carry it: ISO 8601, UTC, milliseconds, Z."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Batch:
+    """Collects entries for a session: messages chain from the leaf on, side entries hang on the leaf so far."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._parent = session.leaf_id
+        self._timestamp = timestamp_now()
+        self.entries: list[KnownEntry] = []
+
+    def message(self, message: Message, entry_id: str | None = None) -> MessageEntry:
+        """Adds a message as child of the newest chain entry."""
+        entry = MessageEntry(
+            id=entry_id or self._session.new_id(),
+            parent_id=self._parent,
+            timestamp=self._timestamp,
+            message=message,
+        )
+        self._parent = entry.id
+        self.entries.append(entry)
+        return entry
+
+    def run(self, run_id: str, status: Literal["started", "done"], reason: str = "") -> None:
+        self._side(RUN, RunData(run_id=run_id, status=status, reason=reason))
+
+    def queued(self, queue_id: str, status: Literal["added", "taken", "removed", "returned"], text: str = "") -> None:
+        self._side(QUEUED, QueuedData(id=queue_id, status=status, text=text))
+
+    def tool_started(self, data: ToolStartedData) -> None:
+        self._side(TOOL_STARTED, data)
+
+    def leaf(self, target: str | None) -> None:
+        """Adds the entry that makes ``target`` the leaf: it hangs on the target, so that Pi opens the same branch."""
+        self._parent = target
+        self._side(LEAF, {})
+
+    def name(self, name: str) -> None:
+        self.entries.append(
+            SessionInfoEntry(id=self._session.new_id(), parent_id=self._parent, timestamp=self._timestamp, name=name)
+        )
+
+    def _side(self, custom_type: str, data: Any) -> None:
+        self.entries.append(
+            CustomEntry(
+                id=self._session.new_id(),
+                parent_id=self._parent,
+                timestamp=self._timestamp,
+                custom_type=custom_type,
+                data=msgspec.to_builtins(data),
+            )
+        )

@@ -1,0 +1,1 @@
+"""Sessions on disk: append-only JSONL trees in Pi's format v3. Imports only app.protocol."""

@@ -1,0 +1,296 @@
+"""The JSON API: what a page can do, a program can do."""
+
+from typing import Any, TypeVar
+
+import msgspec
+from flask import Blueprint, Response, request
+
+from app.protocol.codec import decode_as
+from app.protocol.events import RunDone
+from app.runs.buffer import Record
+from app.runs.live import ActiveRun, LiveSession
+from app.runs.supervisor import Queued, Started
+from app.web import sse
+from app.web.errors import ApiError, error_response, json_response
+from app.web.security import has_token
+from app.web.services import services, version
+
+api = Blueprint("api", __name__, url_prefix="/api")
+
+
+class PromptBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A message for the agent."""
+
+    text: str
+    session_id: str | None = None
+    queue: bool = False
+
+
+class SessionBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Names a session; the most recently used one when absent."""
+
+    session_id: str | None = None
+
+
+class BranchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where to go on; null is before the first entry."""
+
+    leaf_id: str | None
+    session_id: str | None = None
+
+
+class NameBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A session's name."""
+
+    name: str = ""
+
+
+B = TypeVar("B", bound=msgspec.Struct)
+
+
+def body_as(kind: type[B]) -> B:
+    """Returns the request's JSON body; an absent one is {}. Raises ApiError 415 or 400, naming what does not fit."""
+    data = request.get_data()
+    if not data.strip():
+        data = b"{}"
+    elif not request.is_json:
+        raise ApiError(415, "unsupported_media_type", "Send the body as application/json.")
+    try:
+        return decode_as(data, kind)
+    except msgspec.ValidationError as problem:
+        raise ApiError(400, "invalid", f"The body does not fit: {problem}.") from problem
+    except (ValueError, RecursionError) as problem:
+        raise ApiError(400, "invalid_json", f"The body is not valid JSON: {problem}.") from problem
+
+
+def _text(body: PromptBody) -> str:
+    if not body.text.strip():
+        raise ApiError(400, "empty_text", "The text is empty. Send what you want to say to the tutor.")
+    return body.text
+
+
+def session_shape(live: LiveSession) -> dict[str, Any]:
+    """Returns a session as the API gives it; ``events`` are those of the newest run of the branch."""
+    picture = live.snapshot()
+    run_id = picture.newest_run
+    return {
+        "sessionId": picture.session_id,
+        "leafId": picture.leaf_id,
+        "state": picture.state,
+        "messages": picture.messages,
+        "events": [msgspec.Raw(record.data) for record in _events(live, run_id, picture.n)],
+        "entries": [msgspec.Raw(stored.raw) for stored in picture.stored],
+        "tools": [tool.spec() for tool in services().supervisor.equipment.tools],
+    }
+
+
+def _events(live: LiveSession, run_id: str | None, up_to: int) -> list[Record]:
+    """Returns a run's events as far as a snapshot goes."""
+    if run_id is None:
+        return []
+    return [record for record in live.log.after(0, run_id) if record.n <= up_to]
+
+
+def _wait(run: ActiveRun) -> None:
+    """Waits until a run is over, or the client has hung up; the run goes on in any case."""
+    gone = sse.client_gone(request.environ)
+    while not run.settled.wait(sse.LOOK_SECONDS):
+        if gone():
+            return
+
+
+@api.get("/health")
+def health() -> Response:
+    """Says that the server lives; with the token also what it can do."""
+    answer: dict[str, Any] = {"ok": True, "version": version()}
+    if has_token(request):
+        model = services().supervisor.equipment.model
+        answer["capabilities"] = {
+            "model": model.name,
+            "contextWindow": model.context_window,
+            "tools": [tool.name for tool in services().supervisor.equipment.tools],
+            "maxStreams": services().settings.max_streams,
+        }
+    return json_response(answer)
+
+
+@api.get("/session")
+def get_session() -> Response:
+    return json_response(session_shape(services().supervisor.resolve(request.args.get("sessionId"))))
+
+
+@api.post("/prompt")
+def prompt() -> Response:
+    """Sends a message and answers when the run has settled."""
+    body = body_as(PromptBody)
+    begun = services().supervisor.prompt(_session_id(body.session_id), _text(body), queue=body.queue)
+    _wait(begun.run)
+    shape = session_shape(begun.live)
+    return json_response({**shape, "status": begun.run.status, "runId": begun.run.run_id, "waiting": None})
+
+
+@api.post("/runs")
+def start_run() -> Response:
+    """Sends a message and answers at once; what happens is told by the run's events."""
+    body = body_as(PromptBody)
+    begun = services().supervisor.prompt(_session_id(body.session_id), _text(body), queue=body.queue)
+    answer = {"runId": begun.run.run_id, "sessionId": begun.live.id}
+    if isinstance(begun, Queued):
+        return json_response({**answer, "queued": begun.message.id}, 202)
+    return json_response(answer, 201, {"Location": f"/api/runs/{begun.run.run_id}/events"})
+
+
+@api.post("/runs/<run_id>/abort")
+def abort(run_id: str) -> Response:
+    """Stops a run, and answers when it has stopped; one that is over stays as it is."""
+    live, run = services().supervisor.abort(run_id)
+    if run is not None:
+        _wait(run)
+    return json_response({"runId": run_id, "sessionId": live.id, "status": _status_of(live, run_id)})
+
+
+def _status_of(live: LiveSession, run_id: str) -> str:
+    for record in reversed(live.log.after(0, run_id)):
+        if isinstance(record.event, RunDone):
+            return record.event.status
+    return "running"
+
+
+@api.post("/runs/<run_id>/continue")
+def continue_run(run_id: str) -> Response:
+    """Goes on with an interrupted run, under its own id."""
+    begun: Started = services().supervisor.resume(run_id)
+    return json_response({"runId": run_id, "sessionId": begun.live.id}, 202)
+
+
+@api.get("/runs/<run_id>/events")
+def run_events(run_id: str) -> Response:
+    """Streams a run's events: history first, then live; ends after run_done."""
+    live = services().supervisor.session_of(run_id)
+    start = max(sse.last_event_id(request.args.get("after")), sse.last_event_id(request.headers.get("Last-Event-ID")))
+    slots = services().slots
+    if not slots.take():
+        headers = {"Retry-After": "2"}
+        return error_response(503, "too_many_streams", "Too many event streams are open. Try again soon.", headers)
+    cursor = RunCursor(live, run_id, start)
+    gone = sse.client_gone(request.environ)
+    return sse.stream_response(sse.follow(cursor.wait, cursor.render, over=cursor.over, gone=gone), slots)
+
+
+class RunCursor:
+    """One reader of one run's events: remembers how far it has read."""
+
+    def __init__(self, live: LiveSession, run_id: str, after_seq: int) -> None:
+        self._live = live
+        self._run_id = run_id
+        self._after_seq = after_seq
+        self._n = 0
+        self._done = False
+
+    def wait(self, seconds: float) -> list[Record]:
+        if self._done:
+            return []
+        found = self._live.log.wait(self._n, seconds, self._run_id)
+        if found:
+            self._n = found[-1].n
+            self._done = isinstance(found[-1].event, RunDone)
+        return found
+
+    def render(self, records: list[Record]) -> bytes:
+        return b"".join(
+            sse.frame(record.data, event=_type_of(record), event_id=record.event.seq)
+            for record in records
+            if (record.event.seq or 0) > self._after_seq
+        )
+
+    def over(self) -> bool:
+        return self._done or self._live.log.buffer.closed
+
+
+def _type_of(record: Record) -> str:
+    return str(type(record.event).__struct_config__.tag)
+
+
+@api.post("/branch")
+def branch() -> Response:
+    """Makes an entry the leaf of its session."""
+    body = body_as(BranchBody)
+    live = services().supervisor.resolve(_session_id(body.session_id))
+    live.move(body.leaf_id)
+    return json_response(session_shape(live))
+
+
+@api.post("/reset")
+def reset() -> Response:
+    """Moves the session to the trash (``trashed`` names it) and answers with an empty one."""
+    supervisor = services().supervisor
+    old = supervisor.resolve(_session_id(body_as(SessionBody).session_id))
+    supervisor.delete(old.id)
+    return json_response({**session_shape(supervisor.create()), "trashed": old.id})
+
+
+@api.get("/sessions")
+def list_sessions() -> Response:
+    return json_response({"sessions": services().supervisor.list()})
+
+
+@api.post("/sessions")
+def create_session() -> Response:
+    live = services().supervisor.create(one_line(body_as(NameBody).name))
+    return json_response(_about(live), 201, {"Location": f"/api/sessions/{live.id}"})
+
+
+@api.get("/sessions/<session_id>")
+def about_session(session_id: str) -> Response:
+    return json_response(_about(services().supervisor.open(session_id)))
+
+
+@api.patch("/sessions/<session_id>")
+def rename_session(session_id: str) -> Response:
+    name = one_line(body_as(NameBody).name)
+    if not name:
+        raise ApiError(400, "empty_name", "The name is empty. A session's name can be changed but not removed.")
+    return json_response(_about(services().supervisor.rename(session_id, name)))
+
+
+@api.delete("/sessions/<session_id>")
+def delete_session(session_id: str) -> Response:
+    """Moves a session to the trash; POST .../restore brings it back."""
+    services().supervisor.delete(session_id)
+    return json_response({"trashed": session_id})
+
+
+@api.post("/sessions/<session_id>/restore")
+def restore_session(session_id: str) -> Response:
+    return json_response(_about(services().supervisor.restore(session_id)))
+
+
+@api.delete("/sessions/<session_id>/queue/<queue_id>")
+def unqueue(session_id: str, queue_id: str) -> Response:
+    """Takes a queued message back."""
+    removed = services().supervisor.open(session_id).unqueue(queue_id)
+    return json_response({"removed": removed})
+
+
+def _about(live: LiveSession) -> dict[str, Any]:
+    picture = live.snapshot()
+    return {
+        "sessionId": picture.session_id,
+        "name": picture.name,
+        "state": picture.state,
+        "leafId": picture.leaf_id,
+        "runId": picture.run_id,
+        "interrupted": picture.interrupted,
+        "queue": picture.queue,
+        "readOnly": picture.read_only,
+        "problems": picture.problems,
+    }
+
+
+def _session_id(in_body: str | None) -> str | None:
+    return in_body or request.args.get("sessionId")
+
+
+def one_line(name: str) -> str:
+    """Returns a name on one line without control characters, at most 200 characters."""
+    return " ".join("".join(char if char.isprintable() else " " for char in name).split())[:200]

@@ -1,0 +1,88 @@
+"""Errors as people and programs get them: a page, or JSON {reason, message}."""
+
+from typing import Any
+
+import msgspec
+from flask import Flask, Response, render_template, request
+from werkzeug.exceptions import HTTPException
+
+from app.protocol.codec import encode_line
+from app.runs.errors import Conflict, NotFound, NotStored, RunError
+
+
+class ApiError(Exception):
+    """An error with its HTTP status, a word for programs and a sentence for people."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+
+_REASONS = {
+    400: "bad_request",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+    415: "unsupported_media_type",
+}
+_STATUS_OF: dict[type[RunError], int] = {NotFound: 404, Conflict: 409, NotStored: 507}
+
+
+def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Returns a value (structs included) as a JSON answer."""
+    return Response(encode_line(value), status, headers, mimetype="application/json")
+
+
+def wants_json() -> bool:
+    """Returns whether the request is to the API."""
+    return request.path == "/api" or request.path.startswith("/api/")
+
+
+def error_response(status: int, reason: str, message: str, headers: dict[str, str] | None = None) -> Response:
+    """Returns an error in the form that fits who asked."""
+    if wants_json():
+        return json_response({"reason": reason, "message": message}, status, headers)
+    # A Strict cookie is withheld when another site or program led here; our own page may ask again and has it then.
+    ask_again = status == 401 and request.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site")
+    page = render_template("pages/error.html", status=status, message=message, ask_again=ask_again)
+    return Response(page, status, headers, mimetype="text/html")
+
+
+def install(app: Flask) -> None:
+    """Makes every error of ``app`` one of ours."""
+
+    @app.errorhandler(ApiError)
+    def api_error(problem: ApiError) -> Response:
+        return error_response(problem.status, problem.reason, problem.message)
+
+    @app.errorhandler(RunError)
+    def run_error(problem: RunError) -> Response:
+        return error_response(_STATUS_OF[type(problem)], problem.reason, str(problem))
+
+    @app.errorhandler(HTTPException)
+    def http_error(problem: HTTPException) -> Response:
+        status = problem.code or 500
+        headers = {}
+        allowed = getattr(problem, "valid_methods", None)
+        if allowed:
+            headers["Allow"] = ", ".join(sorted(allowed))
+        message = _MESSAGES.get(status) or problem.description or "The request failed."
+        return error_response(status, _REASONS.get(status, "error"), message, headers)
+
+    @app.errorhandler(msgspec.ValidationError)
+    def invalid(problem: msgspec.ValidationError) -> Response:
+        return error_response(400, "invalid", f"{problem}.")
+
+    @app.errorhandler(Exception)
+    def unexpected(problem: Exception) -> Response:
+        app.logger.exception("a request failed")
+        return error_response(500, "internal", "Something failed in Hornbook itself; its log says what.")
+
+
+_MESSAGES = {
+    404: "There is nothing at this address.",
+    405: "This address does not take that method.",
+    413: "The request is larger than 256 KiB.",
+}

@@ -1,0 +1,182 @@
+"""Who may talk to the server: Host names, token, cookie, origin, and the headers of every answer.
+
+The rule for unsafe methods is the token-free one that browsers made possible: ``Sec-Fetch-Site`` must say
+``same-origin`` or ``none``; where it is absent, a matching ``Origin``; where both are absent no browser is talking, and
+the bearer token alone decides. ``same-site`` is refused too: on loopback it is another local port, to which browsers
+do send SameSite=Strict cookies.
+"""
+
+import hmac
+import ipaddress
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import urlencode
+
+from flask import Flask, Request, Response, current_app, redirect, request
+
+from app.settings import LOOPBACK_HOSTS, Settings
+from app.web.errors import ApiError
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+MAX_BODY_BYTES = 256 * 1024
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+PUBLIC_ENDPOINTS = ("static", "api.health")
+
+WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+def trusted_names(settings: Settings) -> frozenset[str]:
+    """Returns the host names under which the server answers: loopback, what it is bound to, and those configured."""
+    names = {*LOOPBACK_HOSTS, settings.host.casefold(), *(name.casefold() for name in settings.trusted_hosts)}
+    return frozenset(names - {"0.0.0.0", "::"})
+
+
+def host_name(host: str) -> str:
+    """Returns the name in a Host header without its port and brackets, in lower case; "" for a malformed one."""
+    name, bracket, rest = host.partition("]")
+    if name.startswith("["):
+        return name[1:].casefold() if bracket and (not rest or _is_port(rest)) else ""
+    name, colon, port = host.partition(":")
+    return name.casefold() if not colon or port.isdecimal() else ""
+
+
+def _is_port(text: str) -> bool:
+    return text[:1] == ":" and text[1:].isdecimal()
+
+
+def is_trusted_host(host: str, settings: Settings) -> bool:
+    """Returns whether a Host header names us. A page that had its own name pointed at us (DNS rebinding) does not.
+
+    Where remote access is allowed any literal address will do: no name stands behind it that could be pointed at us.
+    """
+    name = host_name(host)
+    if name in trusted_names(settings):
+        return True
+    if not settings.allow_remote:
+        return False
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+class HostCheck:
+    """WSGI middleware: refuses a request for a host that is not ours, before anything else looks at it."""
+
+    def __init__(self, app: WsgiApp, settings: Settings) -> None:
+        self._app = app
+        self._settings = settings
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if is_trusted_host(str(environ.get("HTTP_HOST", "")), self._settings):
+            return self._app(environ, start_response)
+        body = b'{"reason":"misdirected","message":"This server does not answer under that host name."}'
+        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body))), *HEADERS.items()]
+        start_response("421 Misdirected Request", headers)
+        return [body]
+
+
+def cookie_name(settings: Settings) -> str:
+    """Returns the cookie's name; it holds the port, since cookies are shared by all ports of a host."""
+    return f"hornbook-{settings.port}"
+
+
+def install(app: Flask, settings: Settings, current_token: Callable[[], str | None]) -> None:
+    """Puts all checks and headers onto ``app``. ``current_token`` returns None when no token is checked."""
+    app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
+    app.config["MAX_FORM_MEMORY_SIZE"] = MAX_BODY_BYTES
+    app.wsgi_app = HostCheck(app.wsgi_app, settings)  # type: ignore[method-assign]
+    if not settings.allow_remote:
+        app.config["TRUSTED_HOSTS"] = [*sorted(trusted_names(settings) - {"::1"}), "[::1]"]
+
+    @app.before_request
+    def check() -> Any:
+        token = current_token()
+        if token is not None and request.endpoint not in PUBLIC_ENDPOINTS:
+            answer = _check_token(token, settings)
+            if answer is not None:
+                return answer
+        if request.method not in SAFE_METHODS:
+            _check_origin(token, request)
+        if (request.content_length or 0) > MAX_BODY_BYTES:
+            raise ApiError(413, "too_large", f"The request is larger than {MAX_BODY_BYTES // 1024} KiB.")
+        return None
+
+    @app.after_request
+    def add_headers(response: Response) -> Response:
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        if request.endpoint != "static":
+            response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+
+def _check_token(token: str, settings: Settings) -> Any:
+    given = request.args.get("token")
+    if given is not None and request.method in SAFE_METHODS and not _is_api(request):
+        return _enter(given, token, settings)
+    cookie = request.cookies.get(cookie_name(settings), "")
+    if not (_same(_bearer(request), token) or _same(cookie, token)):
+        raise ApiError(401, "unauthorized", "This needs the link that Hornbook printed, or its token as bearer.")
+    return None
+
+
+def _enter(given: str, token: str, settings: Settings) -> Any:
+    """First visit by link: sets the cookie and sends the browser to the address without the token."""
+    if not _same(given, token):
+        raise ApiError(401, "unauthorized", "The token in this link is not, or no longer, the right one.")
+    rest = [(key, value) for key, value in request.args.items(multi=True) if key != "token"]
+    query = f"?{urlencode(rest)}" if rest else ""
+    response = redirect(request.path + query, 303)
+    response.set_cookie(cookie_name(settings), token, httponly=True, samesite="Strict", path="/")
+    return response
+
+
+def has_token(request: Request) -> bool:
+    """Returns whether a request bears the token; always True when none is checked."""
+    token: str | None = current_app.extensions["hornbook"].current_token()
+    if token is None:
+        return True
+    settings: Settings = current_app.extensions["hornbook"].settings
+    return _same(_bearer(request), token) or _same(request.cookies.get(cookie_name(settings), ""), token)
+
+
+def _is_api(request: Request) -> bool:
+    return request.path.startswith("/api/")
+
+
+def _bearer(request: Request) -> str:
+    kind, _, value = request.headers.get("Authorization", "").partition(" ")
+    return value.strip() if kind.lower() == "bearer" else ""
+
+
+def _same(given: str, token: str) -> bool:
+    """Compares in constant time."""
+    return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode("utf-8"))
+
+
+def _check_origin(token: str | None, request: Request) -> None:
+    site = request.headers.get("Sec-Fetch-Site")
+    origin = request.headers.get("Origin")
+    if site is not None:
+        if site in ("same-origin", "none"):
+            return
+    elif origin is not None:
+        if origin == request.host_url.rstrip("/"):
+            return
+    elif token is None or _same(_bearer(request), token):
+        return
+    else:
+        raise ApiError(403, "bearer_needed", "A program without Origin header must send the token as bearer.")
+    raise ApiError(403, "cross_site", "Requests that change something must come from Hornbook's own pages.")

@@ -1,0 +1,35 @@
+"""What the views work with, made once an app."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from typing import cast
+
+from flask import current_app
+
+from app.runs.supervisor import Supervisor
+from app.settings import Settings
+from app.web.sse import StreamSlots
+
+
+@dataclass(frozen=True)
+class Services:
+    """The parts behind the views."""
+
+    settings: Settings
+    supervisor: Supervisor
+    slots: StreamSlots
+    current_token: Callable[[], str | None]
+
+
+def services() -> Services:
+    """Returns the services of the app that handles this request."""
+    return cast(Services, current_app.extensions["hornbook"])
+
+
+def version() -> str:
+    """Returns the installed version; "0" when run without an installation."""
+    try:
+        return metadata.version("hornbook")
+    except metadata.PackageNotFoundError:
+        return "0"
