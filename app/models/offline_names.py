@@ -26,7 +26,7 @@ _WHOLE = re.compile(
     r"\b(?:the|my|this|that|these|current|here|there|are|is|do|does|you|i|we|have|has|exist|files?|folders?|workspace|director(?:y|ies)|project"
     r"|root|in|inside|of|under|within|from|all|and|with|available|recursively|recursive|sub-?folders|everything|its|including"
     r"|contents?|please|now|a|an|can|me|names?|levels|tree|whole|course)\b"
-    r"|工作区|工作空间|当前|这个|这里|里面|所有|全部|一下|我的|文件夹|子文件夹|目录|子目录|文件|课程|内容|下面|递归|包括|各级|都|的|里|中|下|内|地",
+    r"|有哪些|有什么|哪些|什么|工作区|工作空间|当前|这个|这里|里面|所有|全部|一下|我的|文件夹|子文件夹|目录|子目录|文件|课程|内容|下面|递归|包括|各级|都|的|里|中|下|内|地",
     re.I,
 )
 _STOPWORDS = frozenset(

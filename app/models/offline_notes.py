@@ -35,7 +35,7 @@ def next_turn(intent: WriteNote, desk: Desk) -> Turn:
         return _about_all(intent, desk)
     if files := file_names(topic):
         return _about_file(intent, files[0], desk)
-    return _about_topic(intent, topic, desk)
+    return _about_topic(intent, topic, desk, keywords_of(topic))
 
 
 def slug(text: str) -> str:
@@ -55,12 +55,13 @@ def _write_passages(desk: Desk, intent: WriteNote, topic: str | None, passages: 
 
 
 def _about_all(intent: WriteNote, desk: Desk) -> Turn:
-    views = desk.views((*desk.history, *desk.steps))
+    # What is read for this very note is about its name, not about all.
+    views = desk.views(desk.history)
     passages = _merged([(view.path, paragraphs_of(view)[:UNDER_A_HEADING]) for view in views])
     if passages:
         return _write_passages(desk, intent, None, passages)
     words = core_of(re.sub(r"[-_./]+", " ", intent.name or ""))
-    return _about_topic(intent, words, desk) if words else Turn(desk.say("note_no_topic"))
+    return _about_topic(intent, words, desk, keywords_of(words)[:1]) if words else Turn(desk.say("note_no_topic"))
 
 
 def _about_file(intent: WriteNote, path: str, desk: Desk) -> Turn:
@@ -74,9 +75,8 @@ def _about_file(intent: WriteNote, path: str, desk: Desk) -> Turn:
     return _write_passages(desk, intent, path, _merged([(path, lines)]))
 
 
-def _about_topic(intent: WriteNote, topic: str, desk: Desk) -> Turn:
+def _about_topic(intent: WriteNote, topic: str, desk: Desk, keys: Sequence[str]) -> Turn:
     known = (*desk.history, *desk.steps)
-    keys = keywords_of(topic)
     if passages := passages_about(keys, desk.views(known)):
         return _write_passages(desk, intent, topic, passages)
     searches = [step for step in known if step.name == "search_files" and not step.is_error]

@@ -5,7 +5,7 @@ import re
 from app.models.offline_results import FileView, Line
 from app.models.pieces import HAN
 
-_HEADING = re.compile(r"^ {0,3}#{1,6}\s+(?P<title>.+?)\s*#*\s*$")
+_HEADING = re.compile(r"^ {0,3}#{1,6}\s+(?P<title>\S.*)$")
 _FENCE = re.compile(r"^ {0,3}(```|~~~)")
 _PROSE_FILE = re.compile(r"(?:\.(?:md|markdown|txt|rst)|(?:^|/)[^./]+)$", re.I)
 _ITEM = re.compile(r"^\s*(?:[-*+>]|\d+[.)])\s+")
@@ -28,7 +28,9 @@ def is_heading(line: Line) -> bool:
 def headings_of(view: FileView) -> list[Line]:
     """Returns the titles of the Markdown headings in a view, without those in code blocks."""
     lines = _outside_code(view)
-    return [Line(line.number, match["title"]) for line in lines if (match := _HEADING.match(line.text))]
+    titles = [(line.number, match["title"]) for line in lines if (match := _HEADING.match(line.text))]
+    plain = [Line(number, title.rstrip().rstrip("#").rstrip()) for number, title in titles]
+    return [line for line in plain if line.text]
 
 
 def paragraphs_of(view: FileView, *, keep_headings: bool = False) -> list[Line]:
@@ -41,8 +43,8 @@ def paragraphs_of(view: FileView, *, keep_headings: bool = False) -> list[Line]:
     for line in _outside_code(view):
         if _UNSPOKEN.match(line.text) or (is_heading(line) and not keep_headings):
             continue
-        begins = line.number != end + 1 or _ITEM.match(line.text) or is_heading(line) or is_heading(joined[-1])
-        if joined and not begins:
+        goes_on = joined and line.number == end + 1 and not is_heading(joined[-1])
+        if goes_on and not is_heading(line) and not _ITEM.match(line.text):
             joined[-1] = Line(joined[-1].number, _join(joined[-1].text, line.text.strip()))
         else:
             joined.append(Line(line.number, line.text.strip()))

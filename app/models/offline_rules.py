@@ -29,8 +29,9 @@ def understand(text: str) -> Understood:
     for rule in RULES:
         found = rule.pattern.search(plain)
         intent = rule.build(found) if found else None
-        if isinstance(intent, intents.WriteNote) and intent.text is not None:
-            intent = replace(intent, text=intent.text + text[_LONGEST:])
+        if isinstance(intent, intents.WriteNote) and intent.text and len(text) > _LONGEST:
+            # A text to be written is the end of the sentence, and is wanted whole.
+            intent = replace(intent, text=text[text.rfind(intent.text, 0, _LONGEST) :].strip())
         if intent is not None:
             return Understood(intent, rule.language)
     return Understood(intents.Help(), language_of(text))
@@ -119,7 +120,7 @@ RULES: tuple[Rule, ...] = (
         "zh",
         intents.note_zh,
         r"(?<![我你他她的])(?:写|记|做|新建|创建|建|生成|保存|添加|整理)(?!的|过|了|好)<一下>成?一?[个篇份条则些点]?"
-        r"(?P<mid>.*?)的?笔记(?P<rest>.*)",
+        r"(?P<mid>.*?)的?笔记(?!\s*的|笔记)(?P<rest>.*)",
     ),
     # The tutor itself.
     *_rows(

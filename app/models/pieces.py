@@ -3,8 +3,6 @@
 import re
 from collections.abc import Iterator, Sequence
 
-import regex
-
 from app.protocol.codec import encode_line
 from app.protocol.messages import (
     AssistantMessage,
@@ -29,14 +27,18 @@ _PIECE_MOST = 48
 """Clusters in one piece at most: a long run without spaces (a URL, base64) is cut too."""
 
 _HAN = re.compile(HAN)
-_CLUSTER = regex.compile(r"\X")
 
 
 def clusters(text: str) -> list[str]:
     """Returns what people see as single characters: combining sequences and emoji stay whole."""
+    if text.isascii() and "\r" not in text:
+        return list(text)
+    # Imported here, since its tables cost memory and most of what is said in English does without.
+    import regex
+
     # A lone high surrogate before a low one is one character to a browser, but two to regex.
     found: list[str] = []
-    for match in _CLUSTER.finditer(text):
+    for match in regex.finditer(r"\X", text):
         part = match.group()
         low = "\udc00" <= part[0] <= "\udfff"
         if low and found and "\ud800" <= found[-1][-1] <= "\udbff":

@@ -96,8 +96,10 @@ def load_script(file: str) -> "ScriptedModel":
         raise ModelUnavailable(f"The script {file!r} cannot be read: {reason}.") from error
     try:
         return ScriptedModel(decode_as(data.removeprefix(b"\xef\xbb\xbf"), Script))
-    except (ValueError, RecursionError) as error:
+    except msgspec.ValidationError as error:
         raise ModelUnavailable(f"{file!r} is not a script for a model: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise ModelUnavailable(f"The script {file!r} is not JSON: {error}") from error
 
 
 class ScriptedModel:

@@ -1,6 +1,5 @@
 """Entries that go to disk together: one write, one fsync, all or nothing."""
 
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 import msgspec
@@ -20,11 +19,7 @@ from app.protocol.entries import (
 )
 from app.protocol.messages import Message
 from app.sessions.store import Session
-
-
-def timestamp_now() -> str:
-    """Returns the time as entries carry it: ISO 8601, UTC, milliseconds, Z."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+from app.sessions.times import now_iso
 
 
 class Batch:
@@ -33,7 +28,7 @@ class Batch:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._parent = session.leaf_id
-        self._timestamp = timestamp_now()
+        self._timestamp = now_iso()
         self.entries: list[KnownEntry] = []
 
     def message(self, message: Message, entry_id: str | None = None) -> MessageEntry:

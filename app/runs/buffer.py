@@ -12,7 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.protocol.events import Event, MessageEnd, MessageUpdate
+from app.protocol.model import TextDelta, ThinkingDelta, ToolCallDelta
 
+_DELTAS = frozenset({TextDelta, ThinkingDelta, ToolCallDelta})
 FOLD_EVENTS = 5_000
 FOLD_BYTES = 1_048_576
 
@@ -29,6 +31,12 @@ class Record:
         return self.event.n
 
 
+def is_delta(record: Record) -> bool:
+    """Returns whether a record only adds to a block that a reader already has."""
+    event = record.event
+    return type(event) is MessageUpdate and type(event.assistant_message_event) in _DELTAS
+
+
 class EventBuffer:
     """Events with ``n`` above ``floor``; older ones are on disk only.
 
@@ -36,7 +44,9 @@ class EventBuffer:
     """
 
     def __init__(self, *, fold_events: int = FOLD_EVENTS, fold_bytes: int = FOLD_BYTES) -> None:
-        self._condition = threading.Condition()
+        lock = threading.Lock()
+        self._condition = threading.Condition(lock)
+        self._urgent = threading.Condition(lock)
         self._records: list[Record] = []
         self._floor = 0
         self._last = 0
@@ -68,6 +78,8 @@ class EventBuffer:
                 self._last = record.n
                 self._fold_after(record)
             self._condition.notify_all()
+            if not all(is_delta(record) for record in records):
+                self._urgent.notify_all()
 
     def _fold_after(self, record: Record) -> None:
         run_id = record.event.run_id
@@ -101,22 +113,34 @@ class EventBuffer:
         with self._condition:
             self._closed = True
             self._condition.notify_all()
+            self._urgent.notify_all()
 
     def after(self, n: int, run_id: str | None = None) -> list[Record]:
         """Returns the records with a number above ``n``, of one run or of all."""
         with self._condition:
             return self._after(n, run_id)
 
-    def wait(self, n: int, timeout: float, run_id: str | None = None) -> list[Record]:
-        """Like ``after``, but waits up to ``timeout`` seconds for something new or for the end."""
-        deadline = time.monotonic() + timeout
+    def wait(self, n: int, timeout: float, run_id: str | None = None, *, hold: float = 0.0) -> list[Record]:
+        """Like ``after``, but waits up to ``timeout`` seconds for something new or for the end.
+
+        For the first ``hold`` seconds deltas alone do not end the wait: a reader that has just sent some gathers the
+        next ones, since each wake-up of its thread costs more than what it carries.
+        """
+        now = time.monotonic()
+        deadline, gather_until = now + timeout, now + hold
         with self._condition:
             while True:
                 found = self._after(n, run_id)
-                left = deadline - time.monotonic()
-                if found or self._closed or left <= 0:
+                now = time.monotonic()
+                if self._closed or now >= deadline:
                     return found
-                self._condition.wait(left)
+                gathering = now < gather_until
+                if found and not (gathering and all(is_delta(record) for record in found)):
+                    return found
+                if gathering:
+                    self._urgent.wait(gather_until - now)
+                else:
+                    self._condition.wait(deadline - now)
 
     @property
     def last(self) -> int:

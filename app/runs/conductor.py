@@ -33,7 +33,7 @@ def conduct(live: LiveSession, run: ActiveRun, equipment: Equipment) -> None:
         error = ""
         try:
             status = _run_once(live, run, equipment)
-        except Exception as problem:
+        except BaseException as problem:  # SystemExit of a tool, too, must not leave the session running for ever
             LOGGER.exception("run %s failed", run.run_id)
             error = str(problem) or type(problem).__name__
         if not live.next_or_finish(run, status, error):

@@ -31,8 +31,8 @@ class EventLog(Protocol):
         """Returns what was emitted after number ``n``, from memory or disk."""
         ...
 
-    def wait(self, n: int, timeout: float, run_id: str | None = None) -> list[Record]:
-        """Like ``after``, waiting up to ``timeout`` seconds for something new."""
+    def wait(self, n: int, timeout: float, run_id: str | None = None, *, hold: float = 0.0) -> list[Record]:
+        """Like ``after``, but waits up to ``timeout`` seconds for something new, ``hold`` for deltas alone."""
         ...
 
 
@@ -84,22 +84,33 @@ class JsonlEventLog:
         return Record(numbered, encode_line(numbered))
 
     def after(self, n: int, run_id: str | None = None) -> list[Record]:
-        floor = self.buffer.floor
-        if n >= floor:
-            return self.buffer.after(n, run_id)
-        older = [
+        while True:
+            floor = self.buffer.floor
+            found = self._on_disk(n, floor, run_id) if n < floor else []
+            found += self.buffer.after(max(n, floor), run_id)
+            # What was evicted between the two looks may be in neither.
+            if self.buffer.floor == floor:
+                return found
+
+    def _on_disk(self, n: int, up_to: int, run_id: str | None) -> list[Record]:
+        return [
             record
             for record in self._file.scan().records
-            if n < record.n <= floor and run_id in (None, record.event.run_id)
+            if n < record.n <= up_to and run_id in (None, record.event.run_id)
         ]
-        return older + self.buffer.after(floor, run_id)
 
-    def wait(self, n: int, timeout: float, run_id: str | None = None) -> list[Record]:
+    def wait(self, n: int, timeout: float, run_id: str | None = None, *, hold: float = 0.0) -> list[Record]:
         if n < self.buffer.floor:
             found = self.after(n, run_id)
             if found:
                 return found
-        return self.buffer.wait(n, timeout, run_id)
+        found = self.buffer.wait(n, timeout, run_id, hold=hold)
+        return found if n >= self.buffer.floor else self.after(n, run_id)
+
+    def evict_run(self, run_id: str) -> None:
+        """Drops a finished run, and what came before it, from memory; not while the disk lacks a part of it."""
+        if not self._file.kept_back:
+            self.buffer.evict_run(run_id)
 
     def close(self) -> None:
         """Ends the readers and closes the file."""

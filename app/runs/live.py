@@ -8,7 +8,7 @@ buffer's condition.
 import logging
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -109,6 +109,7 @@ class LiveSession:
         self.interrupted: str | None = None
         self.queue: list[QueuedMessage] = queue_of(stored.entry for stored in session.entries)
         self.deleting = False
+        self.unstored_end: str | None = None
         self._log_problem = ""
 
     @property
@@ -130,14 +131,14 @@ class LiveSession:
             self._require_writable()
             self._require_idle()
             batch = Batch(self.session)
-            events = self._end_interrupted(batch, "interrupted")
+            events = self._end_former(batch, "interrupted")
             run = ActiveRun(new_run_id())
             batch.run(run.run_id, "started")
             start: list[Event] = [AgentStart(), *self._answer_orphans(batch, run)]
             start += self._user_message(batch, run, text)
             self._store(batch, durable=True)
+            self.interrupted = self.unstored_end = None
             self.emit(events)
-            self.interrupted = None
             self.run = run
             self.emit(start, run.run_id)
             return run
@@ -189,7 +190,7 @@ class LiveSession:
                 return False
             self._require_writable()
             batch = Batch(self.session)
-            events = self._end_interrupted(batch, "aborted")
+            events = self._end_former(batch, "aborted")
             self._store(batch, durable=True)
             self.interrupted = None
             self.emit(events)
@@ -207,10 +208,10 @@ class LiveSession:
             if leaf_id == self.session.leaf_id:
                 return
             batch = Batch(self.session)
-            events = self._end_interrupted(batch, "interrupted")
+            events = self._end_former(batch, "interrupted")
             batch.leaf(leaf_id)
             self._store(batch, durable=True)
-            self.interrupted = None
+            self.interrupted = self.unstored_end = None
             self.emit([*events, LeafMoved(leaf_id=self.session.leaf_id)])
 
     def _chain_entry(self, entry_id: str | None) -> str | None:
@@ -233,12 +234,15 @@ class LiveSession:
             self._store(batch, durable=True)
             self.emit([SessionRenamed(name=name)])
 
-    def close_for_deletion(self) -> None:
-        """Tells readers that the session is gone and ends them; nothing may be written after."""
+    def close_for_deletion(self, delete: Callable[[], None]) -> None:
+        """Closes the session's file and deletes it, then tells readers that it is gone; in any case ends them."""
         with self.lock:
-            self.emit([SessionDeleted()])
-            self.log.close()
             self.session.close()
+            try:
+                delete()
+                self.emit([SessionDeleted()])
+            finally:
+                self.log.close()
 
     def close(self) -> None:
         """Lets go of files and readers, as at shutdown."""
@@ -295,9 +299,11 @@ class LiveSession:
         """Takes the next queued message into the run (True), or ends the run (False), in one step."""
         with self.lock:
             try:
-                if status == "done" and self.queue and not run.cancel.cancelled:
-                    self._take_queued(run)
-                    return True
+                if status == "done" and self.queue:
+                    if not run.cancel.cancelled:
+                        self._take_queued(run)
+                        return True
+                    status = "aborted"
                 self._finish(run, status, error)
             except StoreError as problem:
                 self._finish_unstored(run, str(problem))
@@ -327,8 +333,8 @@ class LiveSession:
         self._end(run, status, error)
 
     def _finish_unstored(self, run: ActiveRun, error: str) -> None:
-        """Ends a run whose end cannot be stored. On disk it stays unfinished: after a restart it can be continued."""
-        self.interrupted = run.run_id
+        """Ends a run whose end cannot be stored now: it is over all the same, and what is stored next says so."""
+        self.unstored_end = run.run_id
         self._end(run, "error", error)
 
     def _end(self, run: ActiveRun, status: RunStatus, error: str) -> None:
@@ -352,8 +358,10 @@ class LiveSession:
             ),
         ]
 
-    def _end_interrupted(self, batch: Batch, status: RunStatus) -> list[Event]:
-        """Ends the interrupted run, if there is one: adds its end to the batch and returns its last events."""
+    def _end_former(self, batch: Batch, status: RunStatus) -> list[Event]:
+        """Adds the end of a run to the batch, if one was interrupted or lacks only that; returns its last events."""
+        if self.unstored_end is not None:
+            batch.run(self.unstored_end, "done", "error")
         run_id = self.interrupted
         if run_id is None:
             return []
@@ -418,6 +426,8 @@ class LiveSession:
         for event in events:
             try:
                 self.log.emit([event], run_id or event.run_id)
+                if not isinstance(event, MessageUpdate):
+                    self._log_problem = ""
             except LogError as problem:
                 self._log_problem = str(problem)
                 LOGGER.warning("%s", problem)

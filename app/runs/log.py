@@ -30,8 +30,13 @@ class LogScan:
     highest_n: int = 0
     highest_seq: dict[str, int] = field(default_factory=dict)
 
-    def of_run(self, run_id: str) -> list[Record]:
-        return [record for record in self.records if record.event.run_id == run_id]
+    def by_run(self) -> dict[str, list[Event]]:
+        """Returns the events of each run, in order."""
+        runs: dict[str, list[Event]] = {}
+        for record in self.records:
+            if record.event.run_id is not None:
+                runs.setdefault(record.event.run_id, []).append(record.event)
+        return runs
 
 
 def next_base(highest: int) -> int:
@@ -50,6 +55,11 @@ class EventFile:
         self._fd: int | None = None
         self._backlog: list[bytes] = []
         self._closed = False
+
+    @property
+    def kept_back(self) -> bool:
+        """Whether lines wait that could not be written yet."""
+        return bool(self._backlog)
 
     def append(self, lines: list[bytes]) -> None:
         """Writes lines (without line ends) in one call. Raises LogError; the lines are then kept for the next call."""

@@ -1,57 +1,73 @@
-"""What happens when a session file is opened: its last run is looked at, and what a crash left undone is mended."""
+"""What happens when a session file is opened: what a crash left undone in its runs and its log is mended."""
+
+from collections.abc import Sequence
 
 from app.protocol.events import AgentEnd, Event, RunDone, RunStatus
 from app.protocol.messages import AssistantMessage, tool_calls_of
 from app.runs.batch import Batch
-from app.runs.history import RunRecord, runs_of
+from app.runs.history import RunRecord, name_of, runs_of
 from app.runs.live import LiveSession
 from app.runs.log import LogScan
-from app.runs.repair import logged_as_done, missing_events
+from app.runs.repair import logged_as_done, missing_events, missing_session_events
 from app.sessions.store import StoreError
 
 
 def take_up(live: LiveSession, scan: LogScan) -> list[str]:
-    """Repairs the events of the last run and sets the state; returns the ids of all runs of the file.
+    """Repairs the log and sets the state; returns the ids of all runs of the file.
 
-    A run that had nothing left to do but to end is ended; one that had more to do is ``interrupted`` and can be
-    continued. A session that is read-only here is not touched.
+    A last run that had nothing left to do but to end is ended; one that had more to do is ``interrupted`` and can be
+    continued. Earlier runs are over, so those whose end is not in the log get it there. A session that is read-only
+    here is not touched.
     """
     runs = runs_of(live.entries())
     if runs:
-        last = runs[-1]
-        live.log.keep_in_memory(scan, last.run_id)
-        if not live.session.read_only:
-            _repair(live, last, [record.event for record in scan.of_run(last.run_id)])
+        live.log.keep_in_memory(scan, runs[-1].run_id)
+    if not live.session.read_only:
+        with live.lock:
+            _mend(live, runs, scan)
     return [run.run_id for run in runs]
 
 
-def _repair(live: LiveSession, run: RunRecord, logged: list[Event]) -> None:
-    end = logged_as_done(logged)
-    outcome = run.outcome or (end.status if end else None) or _complete(live, run)
-    with live.lock:
-        if outcome is not None and run.outcome is None:
-            outcome = outcome if _store_end(live, run, outcome) else None
-        events = missing_events(run, logged) if end is None else []
-        if outcome is not None and end is None:
-            events += _end_events(live, run, outcome, len(events))
-        live.emit(events, run.run_id)
-        if outcome is None:
-            live.interrupted = run.run_id
+def _mend(live: LiveSession, runs: Sequence[RunRecord], scan: LogScan) -> None:
+    logged = scan.by_run()
+    told = [record.event for record in scan.records]
+    for run in runs[:-1]:
+        events = logged.get(run.run_id, [])
+        if logged_as_done(events) is None:
+            leaf_id = run.messages[-1].id if run.messages else None
+            told += _emit_rest(live, run, events, run.outcome or "interrupted", leaf_id)
+    if runs:
+        told += _mend_last(live, runs[-1], logged.get(runs[-1].run_id, []))
+    if told:
+        live.emit(missing_session_events(told, live.queue, live.session.leaf_id, name_of(live.entries())))
 
 
-def _complete(live: LiveSession, run: RunRecord) -> str | None:
-    """Returns "done" when the model's last word is stored and nothing waits, else None."""
+def _mend_last(live: LiveSession, run: RunRecord, logged: list[Event]) -> list[Event]:
+    if logged_as_done(logged) is not None:
+        if run.outcome is None:
+            live.unstored_end = run.run_id
+        return []
+    outcome = run.outcome
+    if outcome is None and _complete(live, run) and _store_end(live, run):
+        outcome = "done"
+    if outcome is None:
+        live.interrupted = run.run_id
+    return _emit_rest(live, run, logged, outcome, live.session.leaf_id)
+
+
+def _complete(live: LiveSession, run: RunRecord) -> bool:
+    """Returns whether the model's last word is stored and nothing waits."""
     if not run.messages or live.queue or run.messages[-1].id != live.session.leaf_id:
-        return None
+        return False
     message = run.messages[-1].message
     if not isinstance(message, AssistantMessage) or tool_calls_of(message):
-        return None
-    return "done" if message.stop_reason in ("stop", "length") else None
+        return False
+    return message.stop_reason in ("stop", "length")
 
 
-def _store_end(live: LiveSession, run: RunRecord, outcome: str) -> bool:
+def _store_end(live: LiveSession, run: RunRecord) -> bool:
     batch = Batch(live.session)
-    batch.run(run.run_id, "done", outcome)
+    batch.run(run.run_id, "done", "done")
     try:
         live.session.append_all(batch.entries)
     except StoreError:
@@ -59,15 +75,29 @@ def _store_end(live: LiveSession, run: RunRecord, outcome: str) -> bool:
     return True
 
 
-def _end_events(live: LiveSession, run: RunRecord, outcome: str, before: int) -> list[Event]:
-    status: RunStatus = outcome if outcome in ("done", "error", "aborted", "interrupted") else "error"  # type: ignore[assignment]
-    return [
-        AgentEnd(messages=[entry.id for entry in run.messages], recovered=True),
-        RunDone(
-            session_id=live.id,
-            status=status,
-            leaf_id=live.session.leaf_id,
-            last_seq=live.log.last_seq(run.run_id) + before + 2,
-            recovered=True,
-        ),
-    ]
+def _emit_rest(
+    live: LiveSession, run: RunRecord, logged: Sequence[Event], outcome: str | None, leaf_id: str | None
+) -> list[Event]:
+    """Emits what the run's log lacks, with an outcome up to its end; returns that."""
+    events = missing_events(run, logged)
+    if outcome is not None:
+        if not any(isinstance(event, AgentEnd) for event in logged):
+            events.append(AgentEnd(messages=[entry.id for entry in run.messages], recovered=True))
+        events.append(
+            RunDone(
+                session_id=live.id,
+                status=_status(outcome),
+                leaf_id=leaf_id,
+                last_seq=live.log.last_seq(run.run_id) + len(events) + 1,
+                recovered=True,
+            )
+        )
+    live.emit(events, run.run_id)
+    return events
+
+
+def _status(outcome: str) -> RunStatus:
+    match outcome:
+        case "done" | "aborted" | "interrupted":
+            return outcome
+    return "error"

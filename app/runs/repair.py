@@ -4,7 +4,7 @@ An entry is always written before its event, so at a crash only the newest event
 the entries, marked ``recovered``; a message that was being written when the process died ends as ``discarded``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -13,9 +13,13 @@ from app.protocol.entries import MessageEntry
 from app.protocol.events import (
     AgentStart,
     Event,
+    LeafMoved,
     MessageEnd,
     MessageStart,
+    QueueChanged,
+    QueuedMessage,
     RunDone,
+    SessionRenamed,
     ToolExecutionEnd,
     ToolExecutionStart,
     TurnEnd,
@@ -89,6 +93,35 @@ def missing_events(run: RunRecord, events: Sequence[Event]) -> list[Event]:
     return repair.made
 
 
+def missing_session_events(
+    events: Iterable[Event], queue: Sequence[QueuedMessage], leaf_id: str | None, name: str
+) -> list[Event]:
+    """Returns the events, without numbers, after which readers of all ``events`` of a session know its state."""
+    told_queue: list[QueuedMessage] = []
+    told_leaf: str | None = None
+    told_name = ""
+    for event in events:
+        match event:
+            case QueueChanged():
+                told_queue = event.queue
+            case LeafMoved() | RunDone():
+                told_leaf = event.leaf_id
+            case MessageEnd(discarded=False):
+                told_leaf = event.entry_id
+            case SessionRenamed():
+                told_name = event.name
+            case _:
+                pass
+    made: list[Event] = []
+    if told_queue != list(queue):
+        made.append(QueueChanged(queue=list(queue), recovered=True))
+    if told_leaf != leaf_id:
+        made.append(LeafMoved(leaf_id=leaf_id, recovered=True))
+    if told_name != name:
+        made.append(SessionRenamed(name=name, recovered=True))
+    return made
+
+
 class _Repair:
     def __init__(self, run: RunRecord, events: Sequence[Event]) -> None:
         self.logged = _Logged()
@@ -125,8 +158,9 @@ class _Repair:
 
     def _add_call_events(self, message: ToolResultMessage) -> None:
         call_id, name = message.tool_call_id, message.tool_name
-        if call_id not in self.logged.started_calls:
-            args = self._arguments.get(call_id, {})
+        # A call of an earlier run, which this one only gave its error result, was not taken up here.
+        if call_id in self._arguments and call_id not in self.logged.started_calls:
+            args = self._arguments[call_id]
             self._emit(ToolExecutionStart(tool_call_id=call_id, tool_name=name, args=args))
         if call_id not in self.logged.ended_calls:
             result = {"content": msgspec.to_builtins(message.content)}

@@ -59,6 +59,7 @@ class Supervisor:
         self._cwd = cwd
         self._executor = executor or ThreadExecutor()
         self._lock = threading.Lock()
+        self._choosing = threading.Lock()
         self._open: dict[str, LiveSession] = {}
         self._session_of_run: dict[str, str] = {}
         self._finished: deque[tuple[LiveSession, str]] = deque()
@@ -83,7 +84,13 @@ class Supervisor:
         return self._take(LiveSession(session, JsonlEventLog(self._log_path(session_id))))
 
     def _take(self, live: LiveSession) -> LiveSession:
-        for run_id in take_up(live, live.log.open()):
+        try:
+            scan = live.log.open()
+        except OSError as problem:
+            live.close()
+            message = f"The event log of this session cannot be read: {problem.strerror}."
+            raise NotStored("not_readable", message) from problem
+        for run_id in take_up(live, scan):
             self._session_of_run[run_id] = live.id
         self._open[live.id] = live
         return live
@@ -115,13 +122,15 @@ class Supervisor:
         return live
 
     def _latest(self) -> LiveSession:
-        for session_id in (self._last_used, *(summary.id for summary in self.list() if not summary.problem)):
-            if session_id is not None:
-                try:
-                    return self.open(session_id)
-                except NotFound:
-                    continue
-        return self.create()
+        # One after another: the first two requests to an empty folder must not make a session each.
+        with self._choosing:
+            for session_id in (self._last_used, *(summary.id for summary in self.list() if not summary.problem)):
+                if session_id is not None:
+                    try:
+                        return self.open(session_id)
+                    except NotFound:
+                        continue
+            return self.create()
 
     def rename(self, session_id: str, name: str) -> LiveSession:
         live = self.open(session_id)
@@ -142,17 +151,16 @@ class Supervisor:
                 live.deleting = False
                 raise Conflict("running", "The run has not stopped yet, so nothing was deleted. Try again.")
         with self._lock:
-            live.close_for_deletion()
             self._open.pop(session_id, None)
+            try:
+                live.close_for_deletion(lambda: self._store.trash(session_id))
+            except StoreError as problem:
+                raise NotStored("not_stored", str(problem)) from problem
             if self._last_used == session_id:
                 self._last_used = None
-            self._move_to_trash(session_id)
+            self._move_log_to_trash(session_id)
 
-    def _move_to_trash(self, session_id: str) -> None:
-        try:
-            self._store.trash(session_id)
-        except StoreError as problem:
-            raise NotStored("not_stored", str(problem)) from problem
+    def _move_log_to_trash(self, session_id: str) -> None:
         log = self._log_path(session_id)
         if log.exists():
             log.replace(self._trash_folder / f"{session_id}.runs.jsonl")
@@ -216,7 +224,7 @@ class Supervisor:
             if len(self._finished) <= self._max_finished:
                 return
             oldest, oldest_id = self._finished.popleft()
-        oldest.log.buffer.evict_run(oldest_id)
+        oldest.log.evict_run(oldest_id)
 
     def abort(self, run_id: str) -> tuple[LiveSession, ActiveRun | None]:
         """Asks a run to stop; ends an interrupted one. A run that is over stays as it is (None)."""

@@ -30,7 +30,8 @@ _WHAT_IS_RIGHT = 'Give a path relative to the workspace, such as "lessons/01.md"
 def quoted(path: str) -> str:
     """Returns ``path`` fit for a message: in quotes, control characters escaped, at most 120 characters."""
     text = clean_text(path)
-    return json.dumps(text if len(text) <= 120 else text[:117] + "...", ensure_ascii=False)
+    shown = json.dumps(text if len(text) <= 120 else text[:117] + "...", ensure_ascii=False)
+    return "".join(f"\\u{ord(character):04x}" if _is_unprintable(character) else character for character in shown)
 
 
 def split_path(path: str) -> tuple[str, ...]:
@@ -73,7 +74,7 @@ def _refusal(name: str) -> str | None:
 
 def name_problem(name: str) -> str | None:
     """Returns why no path may hold ``name``, or None. Hidden names and question banks are not its subject."""
-    if any(unicodedata.category(character) in _UNPRINTABLE for character in name):
+    if any(map(_is_unprintable, name)):
         return "it holds a control character or one that is not valid Unicode"
     if "\\" in name or ":" in name:
         return "a name may not hold a colon or a backslash"
@@ -84,6 +85,10 @@ def name_problem(name: str) -> str | None:
     if name[-1:] in (".", " "):
         return "a name may not end with a dot or a space"
     return None
+
+
+def _is_unprintable(character: str) -> bool:
+    return unicodedata.category(character) in _UNPRINTABLE
 
 
 def is_hidden(name: str) -> bool:

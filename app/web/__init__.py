@@ -19,6 +19,7 @@ from app.web.api import api
 from app.web.pages import pages
 from app.web.services import Services
 from app.web.sse import StreamSlots
+from app.web.transcript import session_url
 
 
 def build_app(settings: Settings, current_token: Callable[[], str | None] | None = None) -> Flask:
@@ -35,6 +36,7 @@ def build_app(settings: Settings, current_token: Callable[[], str | None] | None
     )
     app.jinja_env.trim_blocks = True
     app.jinja_env.lstrip_blocks = True
+    app.jinja_env.globals["session_url"] = session_url
     supervisor = build_supervisor(settings)
     app.extensions["hornbook"] = Services(
         settings=settings,

@@ -174,7 +174,7 @@ def run_events(run_id: str) -> Response:
         return error_response(503, "too_many_streams", "Too many event streams are open. Try again soon.", headers)
     cursor = RunCursor(live, run_id, start)
     gone = sse.client_gone(request.environ)
-    return sse.stream_response(sse.follow(cursor.wait, cursor.render, over=cursor.over, gone=gone), slots)
+    return sse.stream_response(sse.follow(cursor, gone), slots)
 
 
 class RunCursor:
@@ -187,10 +187,10 @@ class RunCursor:
         self._n = 0
         self._done = False
 
-    def wait(self, seconds: float) -> list[Record]:
+    def wait(self, seconds: float, hold: float) -> list[Record]:
         if self._done:
             return []
-        found = self._live.log.wait(self._n, seconds, self._run_id)
+        found = self._live.log.wait(self._n, seconds, self._run_id, hold=hold)
         if found:
             self._n = found[-1].n
             self._done = isinstance(found[-1].event, RunDone)

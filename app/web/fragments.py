@@ -4,7 +4,7 @@ Every piece has a stable id, so that a piece sent twice replaces itself; appende
 cursor is the ``n`` up to which its page was rendered.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,8 +41,8 @@ class PageCursor:
     n: int
     _deleted: bool = False
 
-    def wait(self, seconds: float) -> list[Record]:
-        return [] if self._deleted else self.live.log.wait(self.n, seconds)
+    def wait(self, seconds: float, hold: float) -> list[Record]:
+        return [] if self._deleted else self.live.log.wait(self.n, seconds, hold=hold)
 
     def over(self) -> bool:
         return self._deleted or self.live.log.buffer.closed
@@ -133,8 +133,3 @@ class PageCursor:
                     if isinstance(block, ToolCall) and block.id == result.tool_call_id:
                         return block
         return ToolCall(id=result.tool_call_id, name=result.tool_name, arguments={})
-
-
-def page_stream(cursor: PageCursor, gone: Callable[[], bool]) -> Any:
-    """Returns the chunks of a page's stream."""
-    return sse.follow(cursor.wait, cursor.render, over=cursor.over, gone=gone)

@@ -8,7 +8,7 @@ from app.runs.errors import NotStored, RunError
 from app.runs.live import LiveSession
 from app.web import sse
 from app.web.api import one_line
-from app.web.fragments import PageCursor, page_stream
+from app.web.fragments import PageCursor
 from app.web.services import services
 from app.web.transcript import transcript
 
@@ -126,4 +126,4 @@ def stream(session_id: str) -> Response:
         return sse.refused_stream()
     after = max(sse.last_event_id(request.args.get("after")), sse.last_event_id(request.headers.get("Last-Event-ID")))
     cursor = PageCursor(live, current_app.jinja_env, after)
-    return sse.stream_response(page_stream(cursor, sse.client_gone(request.environ)), slots)
+    return sse.stream_response(sse.follow(cursor, sse.client_gone(request.environ)), slots)

@@ -3,14 +3,16 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from flask import Response
 
-from app.runs.buffer import Record
+from app.runs.buffer import Record, is_delta
 
 HEARTBEAT_SECONDS = 15.0
 LOOK_SECONDS = 1.0
+GATHER_SECONDS = 0.08
+"""Deltas go out at most about 12 times a second; the first of a message, and everything else, at once."""
 RETRY = b"retry: 1000\n\n"
 HEARTBEAT = b": heartbeat\n\n"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -74,29 +76,43 @@ def refused_stream() -> Response:
     return Response(b"retry: 2000\n\n", mimetype="text/event-stream", headers=HEADERS)
 
 
-def follow(
-    wait: Callable[[float], list[Record]],
-    render: Callable[[list[Record]], bytes],
-    *,
-    over: Callable[[], bool],
-    gone: Callable[[], bool],
-) -> Iterator[bytes]:
-    """Yields what ``render`` makes of what ``wait(seconds)`` returns, until ``over()`` or the client is ``gone()``.
+class Reader(Protocol):
+    """One reader of a session's events."""
+
+    def wait(self, seconds: float, hold: float) -> list[Record]:
+        """Waits for something new; see EventBuffer.wait."""
+        ...
+
+    def render(self, records: list[Record]) -> bytes:
+        """Returns what goes over the wire; may be empty."""
+        ...
+
+    def over(self) -> bool:
+        """Returns whether nothing more can come."""
+        ...
+
+
+def follow(reader: Reader, gone: Callable[[], bool]) -> Iterator[bytes]:
+    """Yields what a reader gets and renders, until it is over or the client is ``gone()``.
 
     A comment is sent after 15 s of silence; the client is looked for every second, since a dead one holds a thread.
     """
     yield RETRY
-    silent_since = time.monotonic()
+    sent = time.monotonic()
+    deltas_sent = 0.0
     while not gone():
-        found = wait(LOOK_SECONDS)
-        chunk = render(found) if found else b""
+        hold = max(0.0, deltas_sent + GATHER_SECONDS - time.monotonic())
+        found = reader.wait(LOOK_SECONDS, hold)
+        chunk = reader.render(found) if found else b""
         if chunk:
             yield chunk
-            silent_since = time.monotonic()
-        elif time.monotonic() - silent_since >= HEARTBEAT_SECONDS:
+            sent = time.monotonic()
+            if is_delta(found[-1]):
+                deltas_sent = sent
+        elif time.monotonic() - sent >= HEARTBEAT_SECONDS:
             yield HEARTBEAT
-            silent_since = time.monotonic()
-        if not found and over():
+            sent = time.monotonic()
+        if not found and reader.over():
             return
 
 

@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from urllib.parse import quote
 
 from app.protocol.codec import encode_line
 from app.protocol.entries import BranchSummaryEntry, CompactionEntry, Entry, MessageEntry
@@ -33,6 +34,11 @@ def dom_id(prefix: str, name: str) -> str:
     if not _PLAIN_ID.fullmatch(name):
         name = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
     return f"{prefix}-{name}"
+
+
+def session_url(session_id: str, *parts: str) -> str:
+    """Returns a path below a session's page; for pieces that are rendered outside of a request, in the stream."""
+    return "/" + "/".join(quote(part, safe="") for part in ("sessions", session_id, *parts))
 
 
 @dataclass(frozen=True)

@@ -172,6 +172,13 @@ def test_a_chain_of_100_000_entries_is_no_burden(hidden_between: bool) -> None:
     assert len(path_to(index_of(entries), leaf_of(entries))) == count
 
 
+def test_a_long_hidden_chain_with_a_branch_at_each_entry_is_walked_once() -> None:
+    count = 60_000
+    hidden: list[Entry] = [custom(str(n), str(n - 1) if n else None, "x") for n in range(count)]
+    shown: list[Entry] = [user(f"u{n}", str(n)) for n in range(count)]
+    assert len(build_tree([*hidden, *shown])) == count, "walking up anew for each would take minutes"
+
+
 def test_a_cycle_of_100_000_entries_is_no_burden() -> None:
     entries = [user(str(n), str((n - 1) % 100_000)) for n in range(100_000)]
     assert len(list(walk(build_tree(entries)))) == 100_000

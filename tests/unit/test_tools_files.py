@@ -335,7 +335,7 @@ def test_a_pattern_that_never_ends_is_given_up(call: Call, root: Path, monkeypat
 
 def test_the_time_for_patterns_is_for_the_whole_search(call: Call, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter(range(1000))
-    monkeypatch.setattr(search.time, "monotonic", lambda: float(next(seconds)))
+    monkeypatch.setattr("app.tools.search.time.monotonic", lambda: float(next(seconds)))
     (root / "slow.md").write_text("x\n" * 10)
     with pytest.raises(ToolError, match="given up"):
         call("search_files", query="y", regex=True, path="slow.md")
