@@ -6,13 +6,14 @@ returns ``waiting``; it is called again once there is a settlement.
 """
 
 import time
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
-from app.agent.results import failed, not_run, result_payload
+import msgspec
+
+from app.agent.call_ids import CallIds
+from app.agent.calls import Calls
+from app.agent.results import not_run, result_payload
+from app.agent.run import MAX_TURNS, MAX_TURNS_EXCEEDED, RunContext, RunResult, now_ms
 from app.protocol.cancel import Cancelled, CancelToken
 from app.protocol.events import (
     LoopEvent,
@@ -20,10 +21,8 @@ from app.protocol.events import (
     MessageStart,
     MessageUpdate,
     RunStatus,
-    ToolDecisionMade,
     ToolExecutionEnd,
     ToolExecutionStart,
-    ToolExecutionUpdate,
     TurnEnd,
     TurnStart,
 )
@@ -44,74 +43,11 @@ from app.protocol.model import (
     StreamDone,
     StreamError,
     StreamStart,
-    ToolCallEnd,
-    ToolCallStart,
     stream_events,
 )
-from app.protocol.tools import (
-    Allow,
-    BeforeToolCall,
-    Block,
-    Confirm,
-    Effect,
-    Park,
-    Rewrite,
-    Settlement,
-    ToolContext,
-    ToolDecision,
-    ToolDefinition,
-    ToolError,
-    ToolResult,
-)
-from app.protocol.validation import validate
+from app.protocol.tools import Park, ToolResult
 
-MAX_TURNS = 12
-MAX_TURNS_EXCEEDED = "max_turns_exceeded"
-
-
-def now_ms() -> int:
-    """Returns Unix time in milliseconds."""
-    return time.time_ns() // 1_000_000
-
-
-def new_call_id() -> str:
-    """Returns a tool call id that no model makes by itself."""
-    return f"call_{uuid.uuid4().hex[:16]}"
-
-
-@dataclass(frozen=True)
-class RunContext:
-    """All that a run works with. ``messages`` is the context at the leaf.
-
-    ``settlements`` holds, by tool call id, how a person settled a parked call. ``used_call_ids`` are all ids on the
-    path. ``turn_open`` says that the first turn was announced already (with the user's message in it).
-    ``before_effect`` is asked by tools right before a change, see ToolContext.
-    """
-
-    system_prompt: str
-    messages: Sequence[Message]
-    tools: Sequence[ToolDefinition]
-    model: AnyModel
-    before_tool_call: BeforeToolCall = lambda call: Allow()
-    cancel: CancelToken = field(default_factory=CancelToken)
-    settlements: Mapping[str, Settlement] = field(default_factory=dict)
-    used_call_ids: AbstractSet[str] = frozenset()
-    max_turns: int = MAX_TURNS
-    turn_open: bool = False
-    before_effect: Callable[[ToolCall, Effect], bool] = lambda call, effect: True
-    clock: Callable[[], int] = now_ms
-    new_call_id: Callable[[], str] = new_call_id
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """What a run made: its messages (assistant and tool result), its events, how it ended, and what it waits for."""
-
-    new_messages: list[Message]
-    events: list[LoopEvent]
-    status: RunStatus
-    parked: Park | None = None
-    parked_call: ToolCall | None = None
+__all__ = ["MAX_TURNS", "MAX_TURNS_EXCEEDED", "RunContext", "RunResult", "now_ms", "run_agent_loop"]
 
 
 def run_agent_loop(context: RunContext, on_event: Callable[[LoopEvent], None]) -> RunResult:
@@ -161,8 +97,8 @@ class _Loop:
         self._events: list[LoopEvent] = []
         self._messages: list[Message] = list(context.messages)
         self._new: list[Message] = []
-        self._used_ids = set(context.used_call_ids)
-        self._tools = {tool.name: tool for tool in context.tools}
+        self._ids = CallIds(context.used_call_ids, context.new_call_id)
+        self._calls = Calls(context, self.emit)
         self._parked: tuple[Park, ToolCall] | None = None
 
     def emit(self, event: LoopEvent) -> None:
@@ -218,14 +154,14 @@ class _Loop:
         )
         fold = MessageFold(context.model)
         started = False
-        new_ids: dict[int, str] = {}
+        self._ids.next_message()
         for event in _model_events(context.model, request, context.cancel):
             if not started:
                 self.emit(MessageStart(message=self._blank()))
                 started = True
             if context.cancel.cancelled and not isinstance(event, StreamError):
                 break
-            event = self._with_fresh_id(event, new_ids)
+            event = self._ids.settle(event)
             fold.add(event)
             if isinstance(event, StreamDone | StreamError):
                 break
@@ -239,34 +175,6 @@ class _Loop:
             message = fold.message(context.clock())
         self._add(message)
         return message
-
-    def _with_fresh_id(self, event: ModelEvent, new_ids: dict[int, str]) -> ModelEvent:
-        """Replaces a call id that is empty or taken, so that a result always belongs to one call."""
-        if isinstance(event, ToolCallStart) and event.id:
-            return ToolCallStart(
-                content_index=event.content_index,
-                id=self._fresh(event.id, event.content_index, new_ids),
-                name=event.name,
-            )
-        if isinstance(event, ToolCallEnd):
-            call = event.tool_call
-            return ToolCallEnd(
-                content_index=event.content_index,
-                tool_call=ToolCall(
-                    id=self._fresh(call.id, event.content_index, new_ids),
-                    name=call.name,
-                    arguments=call.arguments,
-                    thought_signature=call.thought_signature,
-                ),
-            )
-        return event
-
-    def _fresh(self, call_id: str, index: int, new_ids: dict[int, str]) -> str:
-        if index not in new_ids:
-            taken = not call_id.strip() or call_id in self._used_ids
-            new_ids[index] = self.context.new_call_id() if taken else call_id
-            self._used_ids.add(new_ids[index])
-        return new_ids[index]
 
     # The tools
 
@@ -283,7 +191,7 @@ class _Loop:
             elif broken_off:
                 outcome = not_run("the message that asked for it was broken off")
             else:
-                outcome = self._outcome(call, settlement)
+                outcome = self._calls.outcome(call, settlement)
             if isinstance(outcome, Park):
                 self._parked = (outcome, call)
                 return outcome
@@ -310,89 +218,16 @@ class _Loop:
         )
         self._add(message)
 
-    def _outcome(self, call: ToolCall, settlement: Settlement | None) -> ToolResult | Park:
-        """Returns the result of one call, or Park; never raises for anything that the call causes."""
-        tool = self._tools.get(call.name)
-        if tool is None:
-            names = ", ".join(sorted(self._tools)) or "none"
-            return failed(f"There is no tool named {call.name!r}. The tools are: {names}.")
-        if settlement is not None and settlement.status in ("denied", "cancelled", "setAside"):
-            return not_run(str(settlement.data or settlement.status))
-        try:
-            validate(call.arguments, tool.parameters)
-            decision = self._decide(call)
-            approved = settlement is not None and settlement.status == "approved"
-            args = _args_after(call, decision)
-            self._announce(call, decision, args)
-            if isinstance(decision, Block):
-                return failed(f"Blocked: {decision.reason}")
-            if isinstance(decision, Confirm) and not approved:
-                return Park("approval", {"toolName": call.name, "args": args, "prompt": decision.prompt})
-            parameters = validate(args, tool.parameters)
-            tool_context = self._tool_context(call)
-            if settlement is not None and tool.settle is not None and not approved:
-                return tool.settle(parameters, settlement, tool_context)
-            return tool.execute(parameters, tool_context)
-        except Cancelled as stop:
-            return failed(f"Stopped: {stop}")
-        except ToolError as refusal:
-            return failed(str(refusal))
-        except Exception as problem:
-            return failed(f"The tool {call.name} failed: {type(problem).__name__}: {problem}")
-
-    def _decide(self, call: ToolCall) -> ToolDecision:
-        """Asks the hook; one that raises blocks, since a broken guard must not let things pass."""
-        try:
-            return self.context.before_tool_call(call)
-        except Exception as problem:
-            reason = f"the permission check failed ({type(problem).__name__}: {problem})"
-            return Block(reason, rule="hook-error")
-
-    def _announce(self, call: ToolCall, decision: ToolDecision, args: dict[str, Any]) -> None:
-        names = {Allow: "allow", Block: "block", Rewrite: "rewrite", Confirm: "confirm"}
-        reason = ""
-        if isinstance(decision, Block | Rewrite):
-            reason = decision.reason
-        elif isinstance(decision, Confirm):
-            reason = decision.prompt
-        self.emit(
-            ToolDecisionMade(
-                tool_call_id=call.id,
-                tool_name=call.name,
-                decision=names[type(decision)],  # type: ignore[arg-type]
-                args_before=call.arguments,
-                args_after=args,
-                rule=decision.rule,
-                reason=reason,
-            )
-        )
-
-    def _tool_context(self, call: ToolCall) -> ToolContext:
-        def update(partial: str) -> None:
-            self.emit(ToolExecutionUpdate(tool_call_id=call.id, tool_name=call.name, partial_result=partial))
-
-        return ToolContext(
-            cancel=self.context.cancel,
-            before_effect=lambda effect: self.context.before_effect(call, effect),
-            update=update,
-        )
-
-
-def _args_after(call: ToolCall, decision: ToolDecision) -> dict[str, Any]:
-    if isinstance(decision, Rewrite | Confirm) and decision.args is not None:
-        return decision.args
-    return call.arguments
-
 
 def _result_message(call: ToolCall, result: ToolResult, timestamp: int) -> ToolResultMessage:
-    payload = {} if result.details is None else {"details": result.details}
+    details = {} if result.details is None else {"details": msgspec.to_builtins(result.details)}
     return ToolResultMessage(
         tool_call_id=call.id,
         tool_name=call.name,
         content=result.content,
         is_error=result.is_error,
         timestamp=timestamp,
-        **payload,
+        **details,
     )
 
 

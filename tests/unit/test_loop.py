@@ -120,6 +120,13 @@ def test_every_kind_of_failing_call_gets_its_result_in_source_order() -> None:
     assert texts[4] == "not this way"
 
 
+@pytest.mark.parametrize("returned", [None, "text", ToolResult.of_text("t", object())])
+def test_what_is_no_storable_result_becomes_an_error_result(returned: Any) -> None:
+    odd = tool("A", lambda parameters, context: returned)
+    found = results(run(FakeModel(call(("1", "A", {})), say("x")), tools=[odd]))
+    assert len(found) == 1 and found[0].is_error and "The tool A failed" in text_of(found[0].content)
+
+
 def test_a_hook_that_raises_blocks_the_call() -> None:
     ran: list[int] = []
 
