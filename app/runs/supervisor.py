@@ -9,7 +9,7 @@ from pathlib import Path
 from app.protocol.codec import clean_text
 from app.protocol.events import QueuedMessage
 from app.runs.conductor import Equipment, conduct
-from app.runs.errors import Conflict, NotFound, NotStored
+from app.runs.errors import Conflict, NotFound, NotStored, RunError
 from app.runs.eventlog import JsonlEventLog
 from app.runs.executor import Executor, ThreadExecutor
 from app.runs.live import ActiveRun, LiveSession
@@ -122,15 +122,17 @@ class Supervisor:
         return live
 
     def _latest(self) -> LiveSession:
-        # One after another: the first two requests to an empty folder must not make a session each.
-        with self._choosing:
-            for session_id in (self._last_used, *(summary.id for summary in self.list() if not summary.problem)):
-                if session_id is not None:
-                    try:
-                        return self.open(session_id)
-                    except NotFound:
-                        continue
-            return self.create()
+        """Returns the session used last that can be written here; what another process holds is left to it."""
+        for session_id in (self._last_used, *(summary.id for summary in self.list())):
+            if session_id is None:
+                continue
+            try:
+                live = self.open(session_id)
+            except RunError:
+                continue
+            if session_id == self._last_used or not live.session.read_only:
+                return live
+        return self.create()
 
     def rename(self, session_id: str, name: str) -> LiveSession:
         live = self.open(session_id)
