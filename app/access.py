@@ -3,6 +3,7 @@
 import os
 import secrets
 from pathlib import Path
+from urllib.parse import quote
 
 TOKEN_NAME = "token"
 
@@ -23,7 +24,7 @@ class TokenFile:
             return self._fixed
         try:
             token = self._path.read_text("ascii").strip()
-        except FileNotFoundError:
+        except (FileNotFoundError, UnicodeDecodeError):
             token = ""
         return token or self.renew()
 
@@ -43,4 +44,4 @@ def link(host: str, port: int, token: str | None) -> str:
     """Returns the address that opens the first page, with the token if there is one."""
     name = f"[{host}]" if ":" in host else host
     base = f"http://{name}:{port}/"
-    return base if token is None else f"{base}?token={token}"
+    return base if token is None else f"{base}?token={quote(token, safe='')}"

@@ -47,19 +47,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = vars(parser().parse_args(given))
     try:
         settings = load_settings(options, os.environ)
-        return serve(settings) if options["command"] == "serve" else print_link(settings, new=options["new"])
+        if options["command"] == "serve":
+            return serve(settings)
+        return print_link(settings, new=options["new"], port_given=options["port"] is not None)
     except (SettingsError, OSError) as problem:
         print(f"hornbook: {problem}", file=sys.stderr)
         return 2
 
 
-def print_link(settings: Settings, *, new: bool) -> int:
-    """Prints the link; with ``new`` after making a new token."""
+def print_link(settings: Settings, *, new: bool, port_given: bool) -> int:
+    """Prints the link, with ``new`` after making a new token.
+
+    The port is the one of the flag (``port_given``), else the one that the last server took.
+    """
     token_file = TokenFile(settings.data, settings.token)
     if new and settings.token is not None:
         raise SettingsError("HORNBOOK_TOKEN sets the token, so no new one can be made. Change the variable instead.")
     token = token_file.renew() if new else token_file.current()
-    port = _port_in_use(settings.data) or settings.port
+    port = settings.port if port_given else _port_in_use(settings.data) or settings.port
     print(link(settings.host, port, token))
     return 0
 
@@ -71,6 +76,7 @@ def serve(settings: Settings) -> int:
     from waitress import create_server
 
     from app.web import build_app
+    from app.web.refusals import Channel
 
     token_file = TokenFile(settings.data, settings.token)
     settings = replace(settings, token=token_file.current())
@@ -89,14 +95,19 @@ def serve(settings: Settings) -> int:
         max_request_body_size=1_048_576,
         ident=None,
     )
+    server.channel_class = Channel
+    supervisor = app.extensions["hornbook"].supervisor
     stop = threading.Event()
 
     def end(signum: int, frame: Any) -> None:
         if not stop.is_set():
             stop.set()
+            # First of all, since the server waits for its threads and each open stream holds one.
+            supervisor.close()
             raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
     address = link(settings.host, settings.port, settings.token)
     _remember_port(settings)
     announce(settings, address)
@@ -107,7 +118,7 @@ def serve(settings: Settings) -> int:
     except KeyboardInterrupt:
         pass
     finally:
-        app.extensions["hornbook"].supervisor.close()
+        supervisor.close()
         server.task_dispatcher.shutdown(timeout=1)
         server.close()
     print("Hornbook has stopped. What was stored stays in", settings.data)
@@ -128,7 +139,7 @@ def listen(settings: Settings) -> tuple[socket.socket, Settings]:
         try:
             listener.bind((settings.host, port))
             listener.listen(256)
-        except (OSError, OverflowError) as problem:
+        except (OSError, OverflowError, UnicodeError) as problem:
             listener.close()
             if getattr(problem, "errno", None) not in _TAKEN:
                 raise SettingsError(f"Cannot listen on {settings.host} port {port}: {problem}") from problem

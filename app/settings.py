@@ -70,7 +70,7 @@ def load_settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Setti
     Raises SettingsError for a value that cannot be used. Makes no folder; see ``prepare_folders``.
     """
     default_workspace, default_data = default_folders()
-    data = _folder(flags.get("data") or environ.get("HORNBOOK_DATA") or default_data)
+    data = _folder(flags.get("data") or environ.get("HORNBOOK_DATA") or default_data, "data")
     config = read_config(data / CONFIG_NAME)
 
     def pick(name: str, variable: str | None, default: Any) -> Any:
@@ -88,7 +88,7 @@ def load_settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Setti
             "Use 127.0.0.1, or add --allow-remote if that is what you want."
         )
     return Settings(
-        workspace=_folder(pick("workspace", "HORNBOOK_WORKSPACE", default_workspace)),
+        workspace=_folder(pick("workspace", "HORNBOOK_WORKSPACE", default_workspace), "workspace"),
         data=data,
         model=str(pick("model", "HORNBOOK_MODEL", "offline")),
         token=environ.get("HORNBOOK_TOKEN") or None,
@@ -123,17 +123,20 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _folder(value: Any) -> Path:
+def _folder(value: Any, name: str) -> Path:
     if not isinstance(value, str | Path):
-        raise SettingsError(f"A folder is a text, not {value!r}.")
-    return Path(value).expanduser().absolute()
+        raise SettingsError(f"{name} must be the path of a folder, not {value!r}.")
+    try:
+        return Path(value).expanduser().absolute()
+    except RuntimeError as problem:
+        raise SettingsError(f"{name} {str(value)!r} starts with a user who is not known here.") from problem
 
 
 def _number(value: Any, name: str, low: int, high: int) -> int:
     try:
         number = int(value)
-    except (TypeError, ValueError):
-        raise SettingsError(f"{name} must be a number from {low} to {high}, not {value!r}.") from None
+    except (TypeError, ValueError, OverflowError):
+        raise SettingsError(f"{name} must be a whole number from {low} to {high}, not {value!r}.") from None
     if isinstance(value, bool | float) or not low <= number <= high:
         raise SettingsError(f"{name} must be a whole number from {low} to {high}, not {value!r}.")
     return number

@@ -91,12 +91,17 @@ def _events(live: LiveSession, run_id: str | None, up_to: int) -> list[Record]:
     return [record for record in live.log.after(0, run_id) if record.n <= up_to]
 
 
-def _wait(run: ActiveRun) -> None:
-    """Waits until a run is over, or the client has hung up; the run goes on in any case."""
+def _wait(live: LiveSession, run: ActiveRun) -> None:
+    """Waits until a run is over, or the client has hung up; the run goes on in any case.
+
+    Raises ApiError 503 when the server is stopped meanwhile: the run is then cut off, not over.
+    """
     gone = sse.client_gone(request.environ)
-    while not run.settled.wait(sse.LOOK_SECONDS):
+    while not (live.log.buffer.closed or run.settled.wait(sse.LOOK_SECONDS)):
         if gone():
             return
+    if live.log.buffer.closed and not live.deleting:
+        raise ApiError(503, "stopping", "Hornbook was stopped while the run worked. It can be continued after a start.")
 
 
 @api.get("/health")
@@ -124,7 +129,7 @@ def prompt() -> Response:
     """Sends a message and answers when the run has settled."""
     body = body_as(PromptBody)
     begun = services().supervisor.prompt(_session_id(body.session_id), _text(body), queue=body.queue)
-    _wait(begun.run)
+    _wait(begun.live, begun.run)
     shape = session_shape(begun.live)
     return json_response({**shape, "status": begun.run.status, "runId": begun.run.run_id, "waiting": None})
 
@@ -145,7 +150,7 @@ def abort(run_id: str) -> Response:
     """Stops a run, and answers when it has stopped; one that is over stays as it is."""
     live, run = services().supervisor.abort(run_id)
     if run is not None:
-        _wait(run)
+        _wait(live, run)
     return json_response({"runId": run_id, "sessionId": live.id, "status": _status_of(live, run_id)})
 
 
@@ -186,6 +191,9 @@ class RunCursor:
         self._after_seq = after_seq
         self._n = 0
         self._done = False
+
+    def greet(self) -> bytes:
+        return b""
 
     def wait(self, seconds: float, hold: float) -> list[Record]:
         if self._done:

@@ -30,6 +30,16 @@ _REASONS = {
 _STATUS_OF: dict[type[RunError], int] = {NotFound: 404, Conflict: 409, NotStored: 507}
 
 
+def reason_of(status: int) -> str:
+    """Returns the word for programs that goes with a status."""
+    return _REASONS.get(status, "error")
+
+
+def message_of(status: int, otherwise: str) -> str:
+    """Returns our sentence for a status, or ``otherwise``."""
+    return _MESSAGES.get(status, otherwise)
+
+
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Returns a value (structs included) as a JSON answer."""
     return Response(encode_line(value), status, headers, mimetype="application/json")
@@ -68,8 +78,8 @@ def install(app: Flask) -> None:
         allowed = getattr(problem, "valid_methods", None)
         if allowed:
             headers["Allow"] = ", ".join(sorted(allowed))
-        message = _MESSAGES.get(status) or problem.description or "The request failed."
-        return error_response(status, _REASONS.get(status, "error"), message, headers)
+        message = message_of(status, problem.description or "The request failed.")
+        return error_response(status, reason_of(status), message, headers)
 
     @app.errorhandler(msgspec.ValidationError)
     def invalid(problem: msgspec.ValidationError) -> Response:

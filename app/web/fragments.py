@@ -6,6 +6,7 @@ cursor is the ``n`` up to which its page was rendered.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from jinja2 import Environment
@@ -47,23 +48,33 @@ class PageCursor:
     def over(self) -> bool:
         return self._deleted or self.live.log.buffer.closed
 
+    def greet(self) -> bytes:
+        """Returns the state as it is now: after a restart no event tells a waiting page that its run has stopped."""
+        return sse.frame(self._status().encode(), event_id=self.n)
+
     def render(self, records: list[Record]) -> bytes:
-        """Returns one SSE message with all pieces for ``records``; its id is the cursor to go on from."""
+        """Returns an SSE message for each piece.
+
+        htmx looks up all targets of a message before it swaps any, so a piece must not share a message with another
+        that it lands in.
+        """
         records = [record for record in records if record.n > self.n]
         if not records:
             return b""
         if any(isinstance(record.event, LeafMoved) for record in records):
             picture = self.live.snapshot()
             self.n = picture.n
-            pieces = self._whole(picture)
-        else:
-            self.n = records[-1].n
-            pieces = self._pieces([record.event for record in records])
-        message = sse.frame("".join(pieces).encode(), event_id=self.n)
+            return self._frames([(self.n, piece) for piece in self._whole(picture)])
+        self.n = records[-1].n
+        message = self._frames(self._pieces([record.event for record in records]))
         if any(isinstance(record.event, SessionDeleted) for record in records):
             self._deleted = True
             message += sse.frame(b"end", event="close")
         return message
+
+    @staticmethod
+    def _frames(pieces: Sequence[tuple[int, str]]) -> bytes:
+        return b"".join(sse.frame(piece.encode(), event_id=n) for n, piece in pieces)
 
     def _template(self, name: str, **values: Any) -> Markup:
         return Markup(self.environment.get_template(f"partials/{name}.html").render(**values))
@@ -75,28 +86,18 @@ class PageCursor:
     def _status(self) -> str:
         return self._template("status", session=self.live.snapshot(), oob=True)
 
-    def _pieces(self, events: Sequence[Event]) -> list[str]:
-        pieces: list[str] = []
-        deltas: dict[str, str] = {}
-
-        def flush() -> None:
-            for entry_id, text in deltas.items():
-                pieces.append(self._template("delta", target=dom_id("t", entry_id), text=text))
-            deltas.clear()
-
-        for event in events:
-            text = delta_of(event)
-            if text:
-                entry_id = event.entry_id or ""
-                deltas[entry_id] = deltas.get(entry_id, "") + text
-                continue
-            flush()
-            piece = self._piece(event)
-            if piece:
-                pieces.append(piece)
-        flush()
+    def _pieces(self, events: Sequence[Event]) -> list[tuple[int, str]]:
+        """Returns the pieces, each with the number up to which the page then is; deltas that follow are one piece."""
+        pieces: list[tuple[int, str]] = []
+        for entry_id, group in groupby(events, lambda event: event.entry_id if delta_of(event) else None):
+            run = list(group)
+            if entry_id is not None:
+                text = "".join(map(delta_of, run))
+                pieces.append((run[-1].n, self._template("delta", target=dom_id("t", entry_id), text=text)))
+            else:
+                pieces += [(event.n, piece) for event in run if (piece := self._piece(event))]
         if any(isinstance(event, CHANGES_STATUS) for event in events):
-            pieces.append(self._status())
+            pieces.append((events[-1].n, self._status()))
         return pieces
 
     def _piece(self, event: Event) -> str:

@@ -10,7 +10,7 @@ import hmac
 import ipaddress
 from collections.abc import Callable, Iterable
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from flask import Flask, Request, Response, current_app, redirect, request
 
@@ -82,7 +82,12 @@ class HostCheck:
         if is_trusted_host(str(environ.get("HTTP_HOST", "")), self._settings):
             return self._app(environ, start_response)
         body = b'{"reason":"misdirected","message":"This server does not answer under that host name."}'
-        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body))), *HEADERS.items()]
+        headers = [
+            ("Content-Type", "application/json"),
+            ("Content-Length", str(len(body))),
+            ("Cache-Control", "no-store"),
+            *HEADERS.items(),
+        ]
         start_response("421 Misdirected Request", headers)
         return [body]
 
@@ -138,7 +143,8 @@ def _enter(given: str, token: str, settings: Settings) -> Any:
         raise ApiError(401, "unauthorized", "The token in this link is not, or no longer, the right one.")
     rest = [(key, value) for key, value in request.args.items(multi=True) if key != "token"]
     query = f"?{urlencode(rest)}" if rest else ""
-    response = redirect(request.path + query, 303)
+    # One slash only: "//name" would be another host's address. Quoted: a "?" in a name is not a query.
+    response = redirect(quote("/" + request.path.lstrip("/")) + query, 303)
     response.set_cookie(cookie_name(settings), token, httponly=True, samesite="Strict", path="/")
     return response
 

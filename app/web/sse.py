@@ -79,6 +79,10 @@ def refused_stream() -> Response:
 class Reader(Protocol):
     """One reader of a session's events."""
 
+    def greet(self) -> bytes:
+        """Returns what a new reader gets first; may be empty."""
+        ...
+
     def wait(self, seconds: float, hold: float) -> list[Record]:
         """Waits for something new; see EventBuffer.wait."""
         ...
@@ -97,7 +101,7 @@ def follow(reader: Reader, gone: Callable[[], bool]) -> Iterator[bytes]:
 
     A comment is sent after 15 s of silence; the client is looked for every second, since a dead one holds a thread.
     """
-    yield RETRY
+    yield RETRY + reader.greet()
     sent = time.monotonic()
     deltas_sent = 0.0
     while not gone():
