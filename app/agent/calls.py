@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from app.agent.results import checked, failed, not_run
+from app.agent.hooks import decision_of
+from app.agent.results import checked, failed, in_words, not_run
 from app.agent.run import RunContext
 from app.protocol.cancel import Cancelled
 from app.protocol.events import LoopEvent, ToolDecisionMade, ToolExecutionUpdate
@@ -41,7 +42,7 @@ class Calls:
             return not_run(str(settlement.data or settlement.status))
         try:
             validate(call.arguments, tool.parameters)
-            decision = self._decide(call)
+            decision = decision_of(self._context.before_tool_call, call)
             approved = settlement is not None and settlement.status == "approved"
             args = _args_after(call, decision)
             self._announce(call, decision, args)
@@ -52,22 +53,14 @@ class Calls:
             parameters = validate(args, tool.parameters)
             tool_context = self._tool_context(call)
             if settlement is not None and tool.settle is not None and not approved:
-                return checked(call.name, tool.settle(parameters, settlement, tool_context))
-            return checked(call.name, tool.execute(parameters, tool_context))
+                return checked(call, tool.settle(parameters, settlement, tool_context))
+            return checked(call, tool.execute(parameters, tool_context))
         except Cancelled as stop:
             return failed(f"Stopped: {stop}")
         except ToolError as refusal:
             return failed(str(refusal))
-        except Exception as problem:
-            return failed(f"The tool {call.name} failed: {type(problem).__name__}: {problem}")
-
-    def _decide(self, call: ToolCall) -> ToolDecision:
-        """Asks the hook; one that raises blocks, since a broken guard must not let things pass."""
-        try:
-            return self._context.before_tool_call(call)
-        except Exception as problem:
-            reason = f"the permission check failed ({type(problem).__name__}: {problem})"
-            return Block(reason, rule="hook-error")
+        except BaseException as problem:
+            return failed(f"The tool {call.name} failed: {in_words(problem)}")
 
     def _announce(self, call: ToolCall, decision: ToolDecision, args: dict[str, Any]) -> None:
         names = {Allow: "allow", Block: "block", Rewrite: "rewrite", Confirm: "confirm"}

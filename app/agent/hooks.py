@@ -1,8 +1,10 @@
 """Composing hooks that decide about a tool call before it runs."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
+from app.agent.results import in_words
 from app.protocol.messages import ToolCall
 from app.protocol.tools import Allow, BeforeToolCall, Block, Confirm, Rewrite, ToolDecision
 
@@ -18,7 +20,7 @@ def compose(hooks: Sequence[BeforeToolCall]) -> BeforeToolCall:
         args: dict[str, Any] = call.arguments
         decided: ToolDecision = Allow()
         for hook in hooks:
-            decision = _ask(hook, ToolCall(id=call.id, name=call.name, arguments=args))
+            decision = decision_of(hook, ToolCall(id=call.id, name=call.name, arguments=args))
             if isinstance(decision, Block):
                 return decision
             if isinstance(decision, Rewrite):
@@ -43,9 +45,17 @@ def _merged(earlier: ToolDecision, later: Rewrite) -> Rewrite:
     return Rewrite(later.args, f"{earlier.reason}; {later.reason}", rules)
 
 
-def _ask(hook: BeforeToolCall, call: ToolCall) -> ToolDecision:
+def decision_of(hook: BeforeToolCall, call: ToolCall) -> ToolDecision:
+    """Returns what a hook decides. One that raises, or gives no decision, blocks: a broken guard lets nothing pass.
+
+    The hook gets a copy of the arguments, so that it can change them by a Rewrite only, which is seen.
+    """
     try:
-        return hook(call)
-    except Exception as problem:
-        reason = f"the permission check failed ({type(problem).__name__}: {problem})"
-        return Block(reason, rule="hook-error")
+        decision = hook(ToolCall(id=call.id, name=call.name, arguments=deepcopy(call.arguments)))
+    except BaseException as problem:
+        return Block(f"the permission check failed ({in_words(problem)})", rule="hook-error")
+    if isinstance(decision, Rewrite | Confirm):
+        fits = isinstance(decision.args, dict) or (isinstance(decision, Confirm) and decision.args is None)
+    else:
+        fits = isinstance(decision, Allow | Block)
+    return decision if fits else Block("the permission check gave no decision", rule="hook-error")

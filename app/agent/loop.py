@@ -12,9 +12,10 @@ import msgspec
 
 from app.agent.call_ids import CallIds
 from app.agent.calls import Calls
-from app.agent.results import not_run, result_payload
-from app.agent.run import MAX_TURNS, MAX_TURNS_EXCEEDED, RunContext, RunResult, now_ms
+from app.agent.results import in_words, not_run, result_message, result_payload
+from app.agent.run import MAX_TURNS_EXCEEDED, RunContext, RunResult
 from app.protocol.cancel import Cancelled, CancelToken
+from app.protocol.codec import decode_as, encode_line
 from app.protocol.events import (
     LoopEvent,
     MessageEnd,
@@ -29,6 +30,8 @@ from app.protocol.events import (
 from app.protocol.messages import (
     AssistantMessage,
     Message,
+    StopReason,
+    TextContent,
     ToolCall,
     ToolResultMessage,
     UserMessage,
@@ -46,8 +49,6 @@ from app.protocol.model import (
     stream_events,
 )
 from app.protocol.tools import Park, ToolResult
-
-__all__ = ["MAX_TURNS", "MAX_TURNS_EXCEEDED", "RunContext", "RunResult", "now_ms", "run_agent_loop"]
 
 
 def run_agent_loop(context: RunContext, on_event: Callable[[LoopEvent], None]) -> RunResult:
@@ -161,20 +162,38 @@ class _Loop:
                 started = True
             if context.cancel.cancelled and not isinstance(event, StreamError):
                 break
-            event = self._ids.settle(event)
-            fold.add(event)
+            try:
+                event = self._ids.settle(event)
+                fold.add(event)
+            except Exception as problem:
+                event = StreamError(
+                    reason="error", error_message=f"The model sent what does not fit: {in_words(problem)}"
+                )
+                fold.add(event)
             if isinstance(event, StreamDone | StreamError):
                 break
             if not isinstance(event, StreamStart):
                 self.emit(MessageUpdate(assistant_message_event=event))
         if not started:
             self.emit(MessageStart(message=self._blank()))
-        if context.cancel.cancelled and not isinstance(fold.ended, StreamDone):
-            message = fold.message(context.clock(), stop_reason="aborted", error=context.cancel.reason)
-        else:
-            message = fold.message(context.clock())
+        stopped = context.cancel.cancelled and not isinstance(fold.ended, StreamDone)
+        message = self._storable(fold, "aborted" if stopped else None, context.cancel.reason if stopped else None)
         self._add(message)
         return message
+
+    def _storable(self, fold: MessageFold, stop_reason: StopReason | None, error: str | None) -> AssistantMessage:
+        """Returns the message, or what text there is of one that could not be stored as the model made it."""
+        try:
+            message = fold.message(self.context.clock(), stop_reason=stop_reason, error=error)
+            decode_as(encode_line(message), AssistantMessage)
+            return message
+        except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError) as problem:
+            return msgspec.structs.replace(
+                self._blank(),
+                content=[TextContent(text=fold.text())],
+                stop_reason="error",
+                error_message=f"The model sent a message that does not fit: {in_words(problem)}",
+            )
 
     # The tools
 
@@ -208,7 +227,7 @@ class _Loop:
                 duration_ms=duration_ms,
             )
         )
-        message = _result_message(call, result, self.context.clock())
+        message = result_message(call, result, self.context.clock())
         self.emit(
             MessageStart(
                 message=ToolResultMessage(
@@ -219,18 +238,6 @@ class _Loop:
         self._add(message)
 
 
-def _result_message(call: ToolCall, result: ToolResult, timestamp: int) -> ToolResultMessage:
-    details = {} if result.details is None else {"details": msgspec.to_builtins(result.details)}
-    return ToolResultMessage(
-        tool_call_id=call.id,
-        tool_name=call.name,
-        content=result.content,
-        is_error=result.is_error,
-        timestamp=timestamp,
-        **details,
-    )
-
-
 def _model_events(model: AnyModel, request: ModelRequest, cancel: CancelToken) -> Iterator[ModelEvent]:
     """Yields the model's events; what the model raises becomes the event that ends its stream."""
     try:
@@ -238,4 +245,4 @@ def _model_events(model: AnyModel, request: ModelRequest, cancel: CancelToken) -
     except Cancelled as stop:
         yield StreamError(reason="aborted", error_message=str(stop))
     except Exception as problem:
-        yield StreamError(reason="error", error_message=f"{type(problem).__name__}: {problem}")
+        yield StreamError(reason="error", error_message=in_words(problem))

@@ -1,10 +1,11 @@
-"""Results that the loop itself gives, and results as events carry them."""
+"""Results that the loop itself gives, and checking those of tools before they are shown or stored."""
 
 from typing import Any
 
 import msgspec
 
-from app.protocol.codec import encode_line
+from app.protocol.codec import decode_as, encode_line
+from app.protocol.messages import ToolCall, ToolResultMessage
 from app.protocol.tools import Park, ToolResult
 
 
@@ -18,17 +19,25 @@ def not_run(reason: str) -> ToolResult:
     return failed(f"Not run: {reason or 'the run was stopped'}.")
 
 
-def checked(name: str, returned: object) -> ToolResult | Park:
-    """Returns what a tool gave back, or an error result when it could be neither stored nor shown."""
-    if isinstance(returned, Park):
-        return returned
-    if not isinstance(returned, ToolResult):
-        return failed(f"The tool {name} failed: it gave back {type(returned).__name__} instead of a result.")
+def in_words(problem: BaseException) -> str:
+    """Returns an exception as "Type: text", even one whose own text cannot be had."""
     try:
-        encode_line(result_payload(returned))
-    except (TypeError, ValueError, OverflowError, RecursionError) as problem:
-        return failed(f"The tool {name} failed: its result is not JSON ({problem}).")
-    return returned
+        return f"{type(problem).__name__}: {problem}"
+    except Exception:
+        return type(problem).__name__
+
+
+def result_message(call: ToolCall, result: ToolResult, timestamp: int) -> ToolResultMessage:
+    """Returns a result as the message that answers its call; ``timestamp`` in Unix milliseconds."""
+    details = {} if result.details is None else {"details": msgspec.to_builtins(result.details)}
+    return ToolResultMessage(
+        tool_call_id=call.id,
+        tool_name=call.name,
+        content=result.content,
+        is_error=result.is_error,
+        timestamp=timestamp,
+        **details,
+    )
 
 
 def result_payload(result: ToolResult) -> dict[str, Any]:
@@ -37,3 +46,16 @@ def result_payload(result: ToolResult) -> dict[str, Any]:
     if result.details is not None:
         payload["details"] = msgspec.to_builtins(result.details)
     return payload
+
+
+def checked(call: ToolCall, returned: object) -> ToolResult | Park:
+    """Returns what a tool gave back, or an error result when it could be neither stored nor shown."""
+    if isinstance(returned, Park):
+        return returned
+    if not isinstance(returned, ToolResult):
+        return failed(f"The tool {call.name} failed: it gave back {type(returned).__name__} instead of a result.")
+    try:
+        decode_as(encode_line(result_message(call, returned, 0)), ToolResultMessage)
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError) as problem:
+        return failed(f"The tool {call.name} failed: its result cannot be stored ({in_words(problem)}).")
+    return returned

@@ -242,6 +242,11 @@ class MessageFold:
         blocks = (self._block(index) for index in self._order)
         return [block for block in blocks if block is not None]
 
+    def text(self) -> str:
+        """Returns the text so far, whatever else the stream held."""
+        texts = (self._text[index] for index in self._order if index not in self._thinking)
+        return "".join(piece for pieces in texts for piece in pieces if isinstance(piece, str))
+
     def message(
         self, timestamp: int, *, stop_reason: StopReason | None = None, error: str | None = None
     ) -> AssistantMessage:

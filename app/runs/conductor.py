@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from app.agent.guards import nobody_to_ask
 from app.agent.hooks import compose
-from app.agent.loop import MAX_TURNS, RunContext, run_agent_loop
+from app.agent.loop import run_agent_loop
+from app.agent.run import MAX_TURNS, RunContext
 from app.protocol.events import RunStatus
 from app.protocol.model import AnyModel
 from app.protocol.tools import BeforeToolCall, ToolDefinition

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.agent.guards import nobody_to_ask
-from app.agent.loop import MAX_TURNS_EXCEEDED, RunContext, RunResult, run_agent_loop
+from app.agent.hooks import compose
+from app.agent.loop import run_agent_loop
+from app.agent.run import MAX_TURNS_EXCEEDED, RunContext, RunResult
 from app.protocol.cancel import CancelToken
 from app.protocol.events import MessageEnd, MessageUpdate, ToolDecisionMade, ToolExecutionStart
 from app.protocol.messages import (
@@ -21,7 +23,7 @@ from app.protocol.messages import (
     text_of,
     tool_calls_of,
 )
-from app.protocol.model import StreamStart, TextDelta, TextStart, ToolCallStart
+from app.protocol.model import StreamDone, StreamStart, TextDelta, TextStart, ToolCallEnd, ToolCallStart
 from app.protocol.tools import Allow, Block, Confirm, Effect, Park, Rewrite, Settlement, ToolError, ToolResult
 from tests.support import FakeModel, call, say, tool, trace
 
@@ -120,7 +122,17 @@ def test_every_kind_of_failing_call_gets_its_result_in_source_order() -> None:
     assert texts[4] == "not this way"
 
 
-@pytest.mark.parametrize("returned", [None, "text", ToolResult.of_text("t", object())])
+@pytest.mark.parametrize(
+    "returned",
+    [
+        None,
+        "text",
+        ToolResult.of_text("t", object()),
+        ToolResult(["text"]),  # type: ignore[list-item]
+        ToolResult(None),  # type: ignore[arg-type]
+        ToolResult([], is_error="no"),  # type: ignore[arg-type]
+    ],
+)
 def test_what_is_no_storable_result_becomes_an_error_result(returned: Any) -> None:
     odd = tool("A", lambda parameters, context: returned)
     found = results(run(FakeModel(call(("1", "A", {})), say("x")), tools=[odd]))
@@ -137,6 +149,60 @@ def test_a_hook_that_raises_blocks_the_call() -> None:
     found = results(run(FakeModel(call(("1", "A", {})), say("x")), tools=[noisy], before_tool_call=hook))
     assert not ran
     assert found[0].is_error and "KeyError" in text_of(found[0].content)
+
+
+@pytest.mark.parametrize("nonsense", [None, False, "block", Block, object(), Rewrite(None, "r"), Confirm("?", args=3)])  # type: ignore[arg-type]
+def test_a_hook_that_gives_no_decision_blocks(nonsense: Any) -> None:
+    for hook in (lambda asked: nonsense, compose([lambda asked: nonsense])):
+        result = run(FakeModel(call(("1", "A", {})), say("x")), tools=[tool("A")], before_tool_call=hook)
+        assert results(result)[0].is_error and "gave no decision" in text_of(results(result)[0].content)
+
+
+def test_a_hook_cannot_change_a_call_behind_the_back_of_the_events() -> None:
+    def sly(asked: ToolCall) -> Any:
+        asked.arguments["x"] = 666
+        return Allow()
+
+    got: list[int] = []
+    keeps = tool("A", lambda parameters, context: got.append(parameters.x) or ToolResult.of_text("ok"))
+    run(FakeModel(call(("1", "A", {"x": 1})), say("x")), tools=[keeps], before_tool_call=compose([sly]))
+    assert got == [1]
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [SystemExit(1), KeyboardInterrupt(), GeneratorExit(), type("Odd", (Exception,), {"__str__": lambda self: 1 / 0})()],
+)
+def test_whatever_a_tool_or_a_hook_raises_every_call_has_its_result(raised: BaseException) -> None:
+    def fail(*anything: Any) -> Any:
+        raise raised
+
+    model = FakeModel(call(("1", "A", {}), ("2", "B", {})), say("x"))
+    result = run(model, tools=[tool("A", fail), tool("B")])
+    assert [found.is_error for found in results(result)] == [True, False] and result.status == "done"
+    hooked = run(FakeModel(call(("1", "B", {})), say("x")), tools=[tool("B")], before_tool_call=fail)
+    assert results(hooked)[0].is_error and hooked.status == "done"
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [TextDelta(content_index=0, delta="kept"), ToolCallEnd(content_index=1, tool_call=None)],  # type: ignore[arg-type]
+        [TextDelta(content_index=0, delta="kept"), TextDelta(content_index=0, delta=None)],  # type: ignore[arg-type]
+        [
+            TextDelta(content_index=0, delta="kept"),
+            ToolCallEnd(content_index=1, tool_call=ToolCall(id="1", name=None, arguments="x")),  # type: ignore[arg-type]
+            StreamDone(reason="stop"),
+        ],
+        [TextDelta(content_index=0, delta="kept"), StreamDone(reason="because")],  # type: ignore[arg-type]
+    ],
+)
+def test_a_message_that_does_not_fit_ends_as_an_error_that_keeps_the_text(events: list[Any]) -> None:
+    result = run(FakeModel(lambda request, cancel: iter(events)), tools=[tool("A")])
+    message = result.new_messages[0]
+    assert isinstance(message, AssistantMessage)
+    assert (message.stop_reason, text_of(message.content), result.status) == ("error", "kept", "error")
+    assert "does not fit" in (message.error_message or "")
 
 
 def test_a_rewrite_is_shown_and_its_arguments_are_validated_again() -> None:
@@ -266,8 +332,6 @@ def test_cancel_while_streaming_keeps_text_and_answers_complete_calls() -> None:
 
 
 def _call_events(index: int, call_id: str) -> Any:
-    from app.protocol.model import ToolCallEnd
-
     yield ToolCallStart(content_index=index, id=call_id, name="A")
     yield ToolCallEnd(content_index=index, tool_call=ToolCall(id=call_id, name="A", arguments={}))
 
