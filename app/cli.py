@@ -110,7 +110,7 @@ def serve(settings: Settings) -> int:
     signal.signal(signal.SIGINT, end)
     address = link(settings.host, settings.port, settings.token)
     _remember_port(settings)
-    announce(settings, address)
+    announce(settings, address, supervisor.equipment.model.name)
     if settings.open_browser:
         open_browser(address)
     try:
@@ -139,7 +139,7 @@ def listen(settings: Settings) -> tuple[socket.socket, Settings]:
         try:
             listener.bind((settings.host, port))
             listener.listen(256)
-        except (OSError, OverflowError, UnicodeError) as problem:
+        except (OSError, OverflowError, TypeError) as problem:
             listener.close()
             if getattr(problem, "errno", None) not in _TAKEN:
                 raise SettingsError(f"Cannot listen on {settings.host} port {port}: {problem}") from problem
@@ -152,12 +152,12 @@ _TAKEN = (errno.EADDRINUSE, 10048, 10013)
 """In use; and, on Windows, in use (WSAEADDRINUSE) or reserved (WSAEACCES)."""
 
 
-def announce(settings: Settings, address: str) -> None:
+def announce(settings: Settings, address: str, model: str) -> None:
     """Prints the link, what is read, where is written, and how to stop."""
     print(f"Hornbook is open at {address}")
     print(f"  reads         {settings.workspace}")
     print(f"  writes        {settings.workspace / 'notes'} and {settings.data}")
-    print(f"  who teaches   {settings.model}")
+    print(f"  who teaches   {model}")
     print("  stop          Ctrl+C")
     sys.stdout.flush()
 

@@ -160,6 +160,7 @@ def prepare_folders(settings: Settings) -> None:
         )
     if not os.access(settings.workspace, os.R_OK | os.X_OK):
         raise SettingsError(f"The workspace {settings.workspace} cannot be read by this user.")
+    _keep_apart(settings)
     for name in ("sessions", "runs", "trash"):
         folder = settings.data / name
         try:
@@ -171,6 +172,16 @@ def prepare_folders(settings: Settings) -> None:
             ) from problem
         if not os.access(folder, os.W_OK | os.X_OK):
             raise SettingsError(f"The data folder {folder} cannot be written by this user. Give another with --data.")
+
+
+def _keep_apart(settings: Settings) -> None:
+    """Refuses a data folder that the agent could read, or a workspace in which its own rules and token lie."""
+    workspace, data = settings.workspace.resolve(), settings.data.resolve()
+    if data.is_relative_to(workspace) or workspace.is_relative_to(data):
+        raise SettingsError(
+            f"The data folder {settings.data} and the workspace {settings.workspace} lie in one another. The agent "
+            "would read its own token and sessions. Give a data folder outside of the workspace with --data."
+        )
 
 
 def _copy_sample(target: Path) -> None:

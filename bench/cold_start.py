@@ -1,7 +1,7 @@
 """How long Hornbook takes from its start to its first page, and what it keeps in memory.
 
-Compared, in the same run, with a bare Flask hello under the same server. Claims: at most 2.5 times as long, at most 60 MB
-resident after two answers, and no library that was not needed is imported.
+Compared, in the same run, with a bare Flask hello under the same server. Claims: at most 2.5 times as long, at
+most 60 MB resident after two answers, and no library that was not needed is imported.
 """
 
 import json

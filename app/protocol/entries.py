@@ -159,12 +159,16 @@ class ToolStartedData(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class QueuedData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Data of a ``queued`` entry: a message sent while the agent worked, and what became of it."""
+    """Data of a ``queued`` entry: a message sent while the agent worked, and what became of it.
+
+    ``entryId`` of one that was taken is its message's entry, written right behind: without that one it still waits.
+    """
 
     id: str
     status: Literal["added", "taken", "removed", "returned"]
     text: str = ""
     kind: Literal["followUp", "steer"] = "followUp"
+    entry_id: str = ""
 
 
 D = TypeVar("D", bound=msgspec.Struct)

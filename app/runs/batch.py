@@ -30,6 +30,7 @@ class Batch:
         self._parent = session.leaf_id
         self._timestamp = now_iso()
         self.entries: list[KnownEntry] = []
+        self.message_ids: list[str] = []
 
     def message(self, message: Message, entry_id: str | None = None) -> MessageEntry:
         """Adds a message as child of the newest chain entry."""
@@ -41,13 +42,18 @@ class Batch:
         )
         self._parent = entry.id
         self.entries.append(entry)
+        self.message_ids.append(entry.id)
         return entry
 
     def run(self, run_id: str, status: Literal["started", "done"], reason: str = "") -> None:
         self._side(RUN, RunData(run_id=run_id, status=status, reason=reason))
 
-    def queued(self, queue_id: str, status: Literal["added", "taken", "removed", "returned"], text: str = "") -> None:
+    def queued(self, queue_id: str, status: Literal["added", "removed", "returned"], text: str = "") -> None:
         self._side(QUEUED, QueuedData(id=queue_id, status=status, text=text))
+
+    def taken(self, queue_id: str, entry_id: str) -> None:
+        """Says that a queued message becomes the entry ``entry_id``, which must be added next."""
+        self._side(QUEUED, QueuedData(id=queue_id, status="taken", entry_id=entry_id))
 
     def tool_started(self, data: ToolStartedData) -> None:
         self._side(TOOL_STARTED, data)

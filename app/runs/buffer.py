@@ -127,7 +127,7 @@ class EventBuffer:
         next ones, since each wake-up of its thread costs more than what it carries.
         """
         now = time.monotonic()
-        deadline, gather_until = now + timeout, now + hold
+        deadline, gather_until = now + timeout, now + min(hold, timeout)
         with self._condition:
             while True:
                 found = self._after(n, run_id)

@@ -60,13 +60,15 @@ def newest_run_on(path: Sequence[Entry], runs: Sequence[RunRecord]) -> str | Non
 def queue_of(entries: Iterable[Entry]) -> list[QueuedMessage]:
     """Returns the messages that still wait, in the order of their sending, folded over the whole file."""
     waiting: dict[str, QueuedMessage] = {}
+    entries = list(entries)
+    stored = {entry.id for entry in entries}
     for entry in entries:
         data = entry_data(entry, QUEUED, QueuedData)
         if data is None:
             continue
         if data.status == "added":
             waiting[data.id] = QueuedMessage(id=data.id, text=data.text, kind=data.kind)
-        else:
+        elif not data.entry_id or data.entry_id in stored:
             waiting.pop(data.id, None)
     return list(waiting.values())
 

@@ -14,8 +14,8 @@ from typing import Literal
 
 import msgspec
 
-from app.agent.loop import now_ms
-from app.agent.results import not_run, result_payload
+from app.agent.results import failed, not_run, result_payload
+from app.agent.run import now_ms
 from app.protocol.cancel import CancelToken
 from app.protocol.codec import clean_text
 from app.protocol.entries import Entry, ToolStartedData, is_side_entry
@@ -125,18 +125,20 @@ class LiveSession:
 
     # What a person does
 
-    def begin(self, text: str) -> ActiveRun:
+    def begin(self, text: str, run_id: str) -> ActiveRun:
         """Starts a run with a person's message; the caller starts its worker. Raises Conflict while one runs."""
         with self.lock:
             self._require_writable()
             self._require_idle()
             batch = Batch(self.session)
             events = self._end_former(batch, "interrupted")
-            run = ActiveRun(new_run_id())
+            run = ActiveRun(run_id)
             batch.run(run.run_id, "started")
-            start: list[Event] = [AgentStart(), *self._answer_orphans(batch, run)]
-            start += self._user_message(batch, run, text)
+            start: list[Event] = [AgentStart(), *self._answer_orphans(batch)]
+            start += self._user_message(batch, text)
             self._store(batch, durable=True)
+            run.entry_ids += batch.message_ids
+            run.turn_open = True
             self.interrupted = self.unstored_end = None
             self.emit(events)
             self.run = run
@@ -313,9 +315,12 @@ class LiveSession:
     def _take_queued(self, run: ActiveRun) -> None:
         queued = self.queue[0]
         batch = Batch(self.session)
-        batch.queued(queued.id, "taken")
-        events = self._user_message(batch, run, queued.text)
+        entry_id = self.session.new_id()
+        batch.taken(queued.id, entry_id)
+        events = self._user_message(batch, queued.text, entry_id)
         self.session.append_all(batch.entries, durable=True)
+        run.entry_ids += batch.message_ids
+        run.turn_open = True
         self.queue.pop(0)
         self.emit([QueueChanged(queue=list(self.queue))])
         self.emit(events, run.run_id)
@@ -370,11 +375,15 @@ class LiveSession:
         entry_ids = [entry.id for entry in record.messages] if record else []
         return [msgspec.structs.replace(event, run_id=run_id) for event in self._end_events(run_id, entry_ids, status)]
 
-    def _answer_orphans(self, batch: Batch, run: ActiveRun) -> list[Event]:
+    def _answer_orphans(self, batch: Batch) -> list[Event]:
         """Gives calls that were left unanswered at the leaf an error result, since the talk goes on without them."""
         events: list[Event] = []
-        for call in unanswered_calls(build_context(self.session.path()).messages)[1]:
-            result = not_run("the conversation went on before it was run")
+        path = self.session.path()
+        for call in unanswered_calls(build_context(path).messages)[1]:
+            if effect_begun(self.entries(), path, call.id) is None:
+                result = not_run("the conversation went on before it was run")
+            else:
+                result = failed("This call was begun and broken off. Its outcome is unknown: look at the file first.")
             message = ToolResultMessage(
                 tool_call_id=call.id,
                 tool_name=call.name,
@@ -383,7 +392,6 @@ class LiveSession:
                 timestamp=now_ms(),
             )
             entry = batch.message(message)
-            run.entry_ids.append(entry.id)
             events += [
                 ToolExecutionEnd(
                     tool_call_id=call.id, tool_name=call.name, result=result_payload(result), is_error=True
@@ -393,12 +401,10 @@ class LiveSession:
             ]
         return events
 
-    def _user_message(self, batch: Batch, run: ActiveRun, text: str) -> list[Event]:
+    def _user_message(self, batch: Batch, text: str, entry_id: str | None = None) -> list[Event]:
         """Adds a person's message; its turn is announced with it, as in Pi, and goes on in the loop."""
         message = UserMessage(content=[TextContent(text=clean_text(text))], timestamp=now_ms())
-        entry = batch.message(message)
-        run.entry_ids.append(entry.id)
-        run.turn_open = True
+        entry = batch.message(message, entry_id)
         return [
             TurnStart(),
             MessageStart(entry_id=entry.id, message=message),

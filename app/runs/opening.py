@@ -47,32 +47,37 @@ def _mend_last(live: LiveSession, run: RunRecord, logged: list[Event]) -> list[E
         if run.outcome is None:
             live.unstored_end = run.run_id
         return []
-    outcome = run.outcome
-    if outcome is None and _complete(live, run) and _store_end(live, run):
-        outcome = "done"
+    outcome = run.outcome or _due_end(live, run)
     if outcome is None:
         live.interrupted = run.run_id
     return _emit_rest(live, run, logged, outcome, live.session.leaf_id)
 
 
+def _due_end(live: LiveSession, run: RunRecord) -> str | None:
+    """Stores and returns how a run ends that has nothing to continue; None when there is, or it cannot be stored."""
+    if not run.messages:
+        outcome = "interrupted"  # not even its message came to the disk
+    elif _complete(live, run):
+        outcome = "done"
+    else:
+        return None
+    batch = Batch(live.session)
+    batch.run(run.run_id, "done", outcome)
+    try:
+        live.session.append_all(batch.entries)
+    except StoreError:
+        return None
+    return outcome
+
+
 def _complete(live: LiveSession, run: RunRecord) -> bool:
     """Returns whether the model's last word is stored and nothing waits."""
-    if not run.messages or live.queue or run.messages[-1].id != live.session.leaf_id:
+    if live.queue or run.messages[-1].id != live.session.leaf_id:
         return False
     message = run.messages[-1].message
     if not isinstance(message, AssistantMessage) or tool_calls_of(message):
         return False
     return message.stop_reason in ("stop", "length")
-
-
-def _store_end(live: LiveSession, run: RunRecord) -> bool:
-    batch = Batch(live.session)
-    batch.run(run.run_id, "done", "done")
-    try:
-        live.session.append_all(batch.entries)
-    except StoreError:
-        return False
-    return True
 
 
 def _emit_rest(

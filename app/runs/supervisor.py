@@ -6,13 +6,12 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.protocol.codec import clean_text
 from app.protocol.events import QueuedMessage
 from app.runs.conductor import Equipment, conduct
 from app.runs.errors import Conflict, NotFound, NotStored, RunError
 from app.runs.eventlog import JsonlEventLog
 from app.runs.executor import Executor, ThreadExecutor
-from app.runs.live import ActiveRun, LiveSession
+from app.runs.live import ActiveRun, LiveSession, new_run_id
 from app.runs.opening import take_up
 from app.sessions.store import SessionStore, SessionSummary, StoreError, UnknownSession
 
@@ -123,16 +122,18 @@ class Supervisor:
 
     def _latest(self) -> LiveSession:
         """Returns the session used last that can be written here; what another process holds is left to it."""
-        for session_id in (self._last_used, *(summary.id for summary in self.list())):
-            if session_id is None:
-                continue
-            try:
-                live = self.open(session_id)
-            except RunError:
-                continue
-            if session_id == self._last_used or not live.session.read_only:
-                return live
-        return self.create()
+        # One after another: the first requests to an empty folder must not make a session each.
+        with self._choosing:
+            for session_id in (self._last_used, *(summary.id for summary in self.list())):
+                if session_id is None:
+                    continue
+                try:
+                    live = self.open(session_id)
+                except RunError:
+                    continue
+                if session_id == self._last_used or not live.session.read_only:
+                    return live
+            return self.create()
 
     def rename(self, session_id: str, name: str) -> LiveSession:
         live = self.open(session_id)
@@ -197,11 +198,21 @@ class Supervisor:
                     if problem.reason != "idle":
                         raise
             try:
-                return Started(live, self._start(live, live.begin(text)))
+                return Started(live, self._start(live, self._begin(live, text)))
             except Conflict as problem:
                 # The other run may have begun or ended between the look and the step.
                 if not (queue and problem.reason == "running"):
                     raise
+
+    def _begin(self, live: LiveSession, text: str) -> ActiveRun:
+        # Known before its first event can be read: who reads that may ask for the run at once.
+        run_id = new_run_id()
+        self._session_of_run[run_id] = live.id
+        try:
+            return live.begin(text, run_id)
+        except RunError:
+            del self._session_of_run[run_id]
+            raise
 
     def resume(self, run_id: str) -> Started:
         """Continues an interrupted run under its own id."""
@@ -209,7 +220,6 @@ class Supervisor:
         return Started(live, self._start(live, live.resume(run_id)))
 
     def _start(self, live: LiveSession, run: ActiveRun) -> ActiveRun:
-        self._session_of_run[run.run_id] = live.id
         try:
             self._executor.start(lambda: self._work(live, run), f"run-{run.run_id}")
         except RuntimeError as problem:
@@ -251,7 +261,7 @@ class Supervisor:
     def _search(self, run_id: str) -> str | None:
         if not _RUN_ID.fullmatch(run_id):
             return None
-        needle = f'"{clean_text(run_id)}"'.encode()
+        needle = f'"runId":"{run_id}"'.encode()
         for path in sorted(self._runs_folder.glob("*.jsonl")):
             if needle in path.read_bytes():
                 return path.stem

@@ -237,7 +237,7 @@ def _may_be_quiz(name: str) -> bool:
 
 def _holds_quiz(content: bytes) -> bool:
     # NUL bytes are dropped so that UTF-16, in which Moodle's files may come, is recognised too.
-    return _QUIZ.search(content[:_SNIFFED_BYTES].replace(b"\0", b"")) is not None
+    return _QUIZ.search(content.replace(b"\0", b"")) is not None
 
 
 def _bank_error(path: str) -> ToolError:

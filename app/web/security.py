@@ -79,7 +79,9 @@ class HostCheck:
         self._settings = settings
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if is_trusted_host(str(environ.get("HTTP_HOST", "")), self._settings):
+        host = str(environ.get("HTTP_HOST", ""))
+        if is_trusted_host(host, self._settings):
+            environ["HTTP_HOST"] = host.casefold()
             return self._app(environ, start_response)
         body = b'{"reason":"misdirected","message":"This server does not answer under that host name."}'
         headers = [
@@ -90,6 +92,20 @@ class HostCheck:
         ]
         start_response("421 Misdirected Request", headers)
         return [body]
+
+
+class HostChecked(Request):
+    """A request whose host has passed HostCheck. Flask looks once more, but its list can hold no IPv6 address."""
+
+    _names: list[str] | None = None
+
+    @property
+    def trusted_hosts(self) -> list[str] | None:
+        return None if self.environ["HTTP_HOST"].startswith("[") else self._names
+
+    @trusted_hosts.setter
+    def trusted_hosts(self, names: list[str] | None) -> None:
+        self._names = names
 
 
 def cookie_name(settings: Settings) -> str:
@@ -103,7 +119,8 @@ def install(app: Flask, settings: Settings, current_token: Callable[[], str | No
     app.config["MAX_FORM_MEMORY_SIZE"] = MAX_BODY_BYTES
     app.wsgi_app = HostCheck(app.wsgi_app, settings)  # type: ignore[method-assign]
     if not settings.allow_remote:
-        app.config["TRUSTED_HOSTS"] = [*sorted(trusted_names(settings) - {"::1"}), "[::1]"]
+        app.request_class = HostChecked
+        app.config["TRUSTED_HOSTS"] = sorted(name for name in trusted_names(settings) if ":" not in name)
 
     @app.before_request
     def check() -> Any:

@@ -470,6 +470,13 @@ def test_moodle_xml_is_a_question_bank(workspace: Workspace, root: Path, content
     assert "Export" not in call(workspace, "search_files", query="q", glob="*.xml")
 
 
+def test_a_quiz_far_down_in_a_file_is_found_when_the_file_is_read(workspace: Workspace, root: Path) -> None:
+    (root / "late.xml").write_bytes(b"<!--" + b"x" * 100_000 + b"--><quiz>" + CANARY.encode() + b"</quiz>")
+    with pytest.raises(ToolError, match="question bank"):
+        workspace.read_text("late.xml")
+    assert CANARY not in call(workspace, "search_files", query=CANARY[1:])
+
+
 def test_other_xml_is_course_text(workspace: Workspace, root: Path) -> None:
     (root / "data.xml").write_text("<quizzes><a/></quizzes>")
     assert workspace.read_text("data.xml") == "<quizzes><a/></quizzes>"

@@ -1,0 +1,125 @@
+"""What entries say about runs, queue and effects."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from app.protocol.entries import (
+    QUEUED,
+    RUN,
+    TOOL_STARTED,
+    CustomEntry,
+    Entry,
+    MessageEntry,
+    SessionInfoEntry,
+    UnknownEntry,
+)
+from app.protocol.messages import AssistantMessage, Message, ToolCall, UserMessage
+from app.runs.history import RunRecord, call_ids_on, effect_begun, name_of, newest_run_on, queue_of, runs_of
+from tests.support import call, say
+
+STAMP = "2026-01-02T03:04:05.678Z"
+HI = UserMessage(content="hi")
+
+
+def message(entry_id: str, parent_id: str | None = None, content: Message = HI) -> MessageEntry:
+    return MessageEntry(id=entry_id, parent_id=parent_id, timestamp=STAMP, message=content)
+
+
+def custom(kind: str, data: Any, parent_id: str | None = None) -> CustomEntry:
+    return CustomEntry(id=f"c{id(data)}", parent_id=parent_id, timestamp=STAMP, custom_type=kind, data=data)
+
+
+def begun(run_id: str) -> Entry:
+    return custom(RUN, {"runId": run_id, "status": "started"})
+
+
+def ended(run_id: str, reason: str = "done") -> Entry:
+    return custom(RUN, {"runId": run_id, "status": "done", "reason": reason})
+
+
+def queued(queue_id: str, status: str, text: str = "") -> Entry:
+    return custom(QUEUED, {"id": queue_id, "status": status, "text": text})
+
+
+def shape(runs: Iterable[RunRecord]) -> list[tuple[str, list[str], str | None]]:
+    return [(run.run_id, [entry.id for entry in run.messages], run.outcome) for run in runs]
+
+
+def test_a_run_has_the_messages_between_its_start_and_its_end() -> None:
+    entries = [
+        message("before"),
+        begun("a"),
+        message("1"),
+        custom("hint", {}),
+        message("2"),
+        ended("a"),
+        message("between"),
+        begun("b"),
+        message("3"),
+        ended("b", "aborted"),
+        begun("c"),
+    ]
+    assert shape(runs_of(entries)) == [("a", ["1", "2"], "done"), ("b", ["3"], "aborted"), ("c", [], None)]
+
+
+def test_a_run_without_an_end_loses_nothing_to_the_next_one() -> None:
+    entries = [begun("a"), message("1"), begun("b"), message("2"), ended("a", "error"), ended("b")]
+    assert shape(runs_of(entries)) == [("a", ["1"], "error"), ("b", ["2"], "done")]
+
+
+def test_odd_run_entries_are_passed_over() -> None:
+    odd = [custom(RUN, None), custom(RUN, {"runId": 3, "status": "started"}), custom(RUN, {"runId": "a"}), ended("x")]
+    assert shape(runs_of([*odd, begun("a"), message("1"), custom(RUN, {"runId": "a", "status": "done"})])) == [
+        ("a", ["1"], "done")
+    ]
+
+
+def test_the_newest_run_of_a_branch_made_its_newest_message() -> None:
+    first, second = [message("1"), message("2", "1")], [message("3", "1")]
+    runs = runs_of([begun("a"), *first, ended("a"), begun("b"), *second, ended("b")])
+    assert newest_run_on(first, runs) == "a"
+    assert newest_run_on([first[0], *second], runs) == "b"
+    assert newest_run_on([message("foreign"), first[0], message("foreign2")], runs) == "a"
+    assert newest_run_on([message("foreign")], runs) is None
+    assert newest_run_on([], runs) is None
+
+
+def test_the_queue_is_what_was_added_and_neither_taken_removed_nor_returned() -> None:
+    entries = [queued(name, "added", f"text {name}") for name in "abcde"]
+    entries += [queued("b", "taken"), queued("d", "removed"), queued("e", "returned"), queued("z", "taken")]
+    entries += [custom(QUEUED, {"id": 1}), custom(QUEUED, {"id": "y", "status": "lost"})]
+    assert [(waiting.id, waiting.text) for waiting in queue_of(entries)] == [("a", "text a"), ("c", "text c")]
+
+
+def test_a_queued_message_was_taken_only_if_its_own_entry_is_there_too() -> None:
+    taken = custom(QUEUED, {"id": "a", "status": "taken", "entryId": "1"})
+    assert queue_of([queued("a", "added"), taken, message("1")]) == []
+    assert [waiting.id for waiting in queue_of([queued("a", "added"), taken])] == ["a"]
+
+
+def test_an_effect_counts_only_on_the_branch_of_its_call() -> None:
+    asked = AssistantMessage(content=[ToolCall(id="t", name="write_note", arguments={})])
+    here, there = message("here", None, asked), message("there", None, asked)
+    begun_here = custom(TOOL_STARTED, {"toolCallId": "t", "target": "n", "before": "", "after": "h1"}, "here")
+    begun_there = custom(TOOL_STARTED, {"toolCallId": "t", "target": "n", "before": "", "after": "h2"}, "there")
+    entries: list[Entry] = [here, begun_here, there, begun_there]
+    found = effect_begun(entries, [here], "t")
+    assert found is not None and found.after == "h1"
+    assert effect_begun(entries, [here], "other") is None
+    assert effect_begun(entries, [message("elsewhere")], "t") is None
+    assert effect_begun([here, custom(TOOL_STARTED, {"toolCallId": "t"}, "here")], [here], "t") is None
+
+
+def test_call_ids_are_those_of_the_path() -> None:
+    path = [message("1"), message("2", "1", call(("a", "A", {}), ("b", "B", {}))), message("3", "2", say("x"))]
+    assert call_ids_on(path) == {"a", "b"}
+    assert call_ids_on([]) == set()
+
+
+def test_the_latest_name_that_is_not_blank_counts() -> None:
+    def named(name: str | None) -> SessionInfoEntry:
+        return SessionInfoEntry(id="n", parent_id=None, timestamp=STAMP, name=name)
+
+    unknown = UnknownEntry(id="u", parent_id=None, timestamp=STAMP, type="later")
+    assert name_of([named("first"), named(" second "), named(" "), named(None), unknown]) == "second"
+    assert name_of([unknown]) == ""

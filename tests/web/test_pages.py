@@ -1,0 +1,519 @@
+"""The pages: what they show, that they work without JavaScript, and that the stream keeps them as a reload would."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bs4 import BeautifulSoup
+from bs4.element import Tag
+from flask import Flask
+from flask.testing import FlaskClient
+
+from app.runs.live import LiveSession
+from app.sessions.store import StoreError
+from app.settings import Settings
+from app.web import sse
+from app.web.fragments import PageCursor
+from tests.support import FakeModel, call, say
+from tests.web.helpers import (
+    Gate,
+    chunks_of,
+    events_of,
+    page,
+    parse_stream,
+    say_to,
+    settle,
+    start,
+    stop_app,
+)
+
+NewApp = Callable[..., Flask]
+NewGate = Callable[..., Gate]
+HTMX = {"HX-Request": "true"}
+HOSTILE = "<script>alert(1)</script><img src=x onerror=y hx-get=/z>\"'&amp;`</textarea></pre></div>{{ 7*7 }}"
+
+
+def session_page(client: FlaskClient, session_id: str, query: str = "") -> BeautifulSoup:
+    response = client.get(f"/sessions/{session_id}{query}")
+    assert response.status_code == 200
+    return page(response.data)
+
+
+def new_session(client: FlaskClient, **more: Any) -> str:
+    return str(client.post("/api/sessions", json=more).json["sessionId"])
+
+
+def shown(soup: BeautifulSoup) -> list[tuple[str, str]]:
+    """Returns the transcript of a page: role and text of each message."""
+    return [
+        (str(article["class"][1]), article.select_one(".text").get_text())  # type: ignore[union-attr]
+        for article in soup.select("#transcript > article.message")
+    ]
+
+
+def submit(client: FlaskClient, form: Tag | None, **fields: str) -> Any:
+    """Sends a form as a browser without JavaScript does."""
+    assert form is not None and str(form["method"]).casefold() == "post"
+    return client.post(str(form["action"]), data=fields)
+
+
+def form_with(soup: BeautifulSoup, button: str) -> Tag | None:
+    """Returns the form whose button has that text."""
+    return next((form for form in soup.find_all("form") if form.button and form.button.get_text() == button), None)
+
+
+@pytest.fixture(autouse=True)
+def silence_is_told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "HEARTBEAT_SECONDS", 0.02)
+    monkeypatch.setattr(sse, "LOOK_SECONDS", 0.02)
+
+
+# The first page
+
+
+def test_the_first_page_says_where_things_are_and_offers_a_session(client: FlaskClient, settings: Settings) -> None:
+    soup = page(client.get("/").data)
+    assert soup.h1 is not None and soup.h1.get_text() == "Hornbook"
+    facts = [fact.get_text() for fact in soup.select("dl.facts dd")]
+    assert facts[0] == str(settings.workspace)
+    assert str(settings.workspace / "notes") in facts[1] and str(settings.data) in facts[1]
+    assert facts[2] == "Offline tutor: rules, no AI"
+    response = submit(client, form_with(soup, "New session"))
+    assert response.status_code == 303
+    assert client.get(response.headers["Location"]).status_code == 200
+
+
+def test_sessions_are_listed_by_name_or_first_words_newest_first(client: FlaskClient) -> None:
+    first = say_to(client, "hello tides", sessionId=new_session(client))["sessionId"]
+    named = new_session(client, name="潮汐课")
+    rows = page(client.get("/").data).select("ul.rows li")
+    assert [row.a.get_text() for row in rows if row.a] == ["潮汐课", "hello tides"]
+    assert [str(row.a["href"]) for row in rows if row.a] == [f"/sessions/{named}", f"/sessions/{first}"]
+    assert "2 messages" in rows[1].get_text()
+
+
+def test_a_file_that_is_no_session_is_listed_with_its_problem(client: FlaskClient, settings: Settings) -> None:
+    (settings.data / "sessions" / "broken.jsonl").write_bytes(b"\x00\x01 not a session\n" * 3)
+    (row,) = page(client.get("/").data).select("ul.rows li")
+    assert row.a is not None and row.a["href"] == "/sessions/broken"
+    assert "not a session" in row.select_one(".note").get_text()  # type: ignore[union-attr]
+    soup = session_page(client, "broken")
+    assert "not a session" in soup.select_one(".notice").get_text()  # type: ignore[union-attr]
+    assert all(field.has_attr("disabled") for field in soup.select("#composer textarea, #composer button"))
+    response = client.post("/sessions/broken/prompt", data={"text": "x"})
+    assert response.status_code == 409
+
+
+# A session's page
+
+
+def test_a_session_shows_its_transcript_with_calls_and_results(client: FlaskClient) -> None:
+    session_id = say_to(client, "list files")["sessionId"]
+    soup = session_page(client, session_id)
+    assert [role for role, _ in shown(soup)] == ["user", "assistant", "assistant"]
+    assert shown(soup)[0] == ("user", "list files")
+    (row,) = soup.select("li.call")
+    assert "done" in row["class"]
+    assert [code.get_text() for code in row.select("summary code")] == ["list_files", "{}"]
+    assert "README.md" in row.select_one("pre").get_text()  # type: ignore[union-attr]
+
+
+def test_the_stream_of_a_page_hangs_on_an_empty_element_and_starts_where_the_page_ends(client: FlaskClient) -> None:
+    session_id = say_to(client, "hello")["sessionId"]
+    soup = session_page(client, session_id)
+    stream = soup.select_one("#stream")
+    assert stream is not None and stream.get_text() == ""
+    address = str(stream["hx-sse:connect"])
+    response = client.get(address, buffered=False)
+    lines = chunks_of(response)
+    assert [next(lines), next(lines)] == ["retry: 1000", ""]
+    client.patch(f"/api/sessions/{session_id}", json={"name": "later"})
+    events = events_of(lines)
+    greeting, renamed = next(events), next(events)
+    response.close()
+    assert int(renamed.id) > int(greeting.id) == int(address.partition("after=")[2])
+    for event in (greeting, renamed):
+        assert [tag["id"] for tag in page(event.data).select("[hx-swap-oob]")] == ["status"]
+
+
+@pytest.mark.parametrize("path", ["/sessions/nobody", "/nothing", "/sessions/", "/static/nothing.js"])
+def test_what_is_not_there_is_a_page_that_leads_back(client: FlaskClient, path: str) -> None:
+    response = client.get(path)
+    assert (response.status_code, response.mimetype) == (404, "text/html")
+    soup = page(response.data)
+    assert soup.h1 is not None and soup.h1.get_text() == "404"
+    assert soup.select_one('main a[href="/"]')
+
+
+def test_a_page_without_the_token_says_how_to_get_in(new_app: NewApp) -> None:
+    response = new_app(token="secret").test_client().get("/sessions/x")
+    assert response.status_code == 401
+    text = page(response.data).get_text(" ", strip=True)
+    assert "hornbook link" in text and "secret" not in text
+
+
+# Forms, without JavaScript and with htmx
+
+
+def test_a_message_is_sent_by_post_303_get(client: FlaskClient) -> None:
+    session_id = new_session(client)
+    response = submit(client, session_page(client, session_id).select_one("#composer"), text="hello")  # type: ignore[arg-type]
+    assert (response.status_code, response.headers["Location"]) == (303, f"/sessions/{session_id}")
+    settle(client, client.get("/api/session").json["events"][0]["runId"])
+    soup = session_page(client, session_id)
+    assert [role for role, _ in shown(soup)] == ["user", "assistant"]
+    assert soup.select_one("#composer textarea").get_text() == ""  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("text", ["", " \n ", "\u3000"])
+def test_a_blank_message_comes_back_with_the_form_and_a_sentence(client: FlaskClient, text: str) -> None:
+    session_id = new_session(client)
+    response = client.post(f"/sessions/{session_id}/prompt", data={"text": text})
+    assert response.status_code == 422
+    composer = page(response.data).select_one("#composer")
+    assert composer is not None
+    assert composer.select_one('[role="alert"]').get_text() == "Write something first."  # type: ignore[union-attr]
+    assert composer.select_one("textarea[name=text]")
+    assert client.get("/api/session").json["entries"] == []
+
+
+def test_htmx_gets_the_composer_and_nothing_else(new_app: NewApp, gate: NewGate) -> None:
+    held = gate()
+    client = new_app(FakeModel(held)).test_client()
+    session_id = new_session(client)
+    sent = client.post(f"/sessions/{session_id}/prompt", data={"text": "hello"}, headers=HTMX)
+    blank = client.post(f"/sessions/{session_id}/prompt", data={"text": ""}, headers=HTMX)
+    for response, status, problem in ((sent, 200, None), (blank, 422, "Write something first.")):
+        assert (response.status_code, response.headers["Vary"]) == (status, "HX-Request")
+        (form,) = [tag for tag in page(response.data).contents if isinstance(tag, Tag)]
+        assert form["id"] == "composer"
+        assert form.textarea is not None and form.textarea.get_text() == ""
+        alert = form.select_one('[role="alert"]')
+        assert (alert.get_text() if alert else None) == problem
+
+
+def test_what_was_typed_is_kept_when_it_cannot_be_stored(client: FlaskClient, settings: Settings) -> None:
+    session_id = new_session(client)
+    session = client.application.extensions["hornbook"].supervisor.open(session_id).session
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise StoreError("The disk is full.")
+
+    session.append_all = fail
+    for headers in ({}, HTMX):
+        response = client.post(f"/sessions/{session_id}/prompt", data={"text": HOSTILE}, headers=headers)
+        assert response.status_code == 507
+        composer = page(response.data).select_one("#composer")
+        assert composer is not None
+        assert composer.select_one('[role="alert"]').get_text() == "The disk is full."  # type: ignore[union-attr]
+        assert composer.select_one("textarea").get_text() == HOSTILE  # type: ignore[union-attr]
+
+
+def test_a_running_page_refreshes_itself_without_javascript_and_can_be_stopped(new_app: NewApp, gate: NewGate) -> None:
+    held = gate()
+    client = new_app(FakeModel(held)).test_client()
+    run_id, session_id = start(client, "q")
+    held.wait()
+    soup = session_page(client, session_id)
+    assert soup.select_one('head noscript meta[http-equiv="refresh"]')
+    assert not session_page(client, session_id, "?refresh=0").select_one("noscript meta")
+    assert shown(soup) == [("user", "q"), ("assistant", "one ")]
+    (writing,) = soup.select("article[aria-busy]")
+    assert "assistant" in writing["class"]
+    assert submit(client, form_with(soup, "Stop")).status_code == 303
+    settle(client, run_id)
+    soup = session_page(client, session_id)
+    assert not soup.select_one("noscript meta") and form_with(soup, "Stop") is None
+    assert shown(soup) == [("user", "q"), ("assistant", "one ")]
+    assert [note.get_text() for note in soup.select("#transcript .note")] == ["Stopped here."]
+
+
+def test_a_message_sent_while_the_tutor_works_waits_and_can_be_removed(new_app: NewApp, gate: NewGate) -> None:
+    held = gate()
+    client = new_app(FakeModel(held)).test_client()
+    run_id, session_id = start(client, "first")
+    held.wait()
+    for text in ("second", HOSTILE):
+        assert client.post(f"/sessions/{session_id}/prompt", data={"text": text}).status_code == 303
+    soup = session_page(client, session_id)
+    waiting = [row.get_text(strip=True) for row in soup.select("#status .queue li")]
+    assert waiting == ["Waiting: secondRemove", f"Waiting: {HOSTILE}Remove"]
+    for _ in range(2):
+        assert submit(client, form_with(session_page(client, session_id), "Remove")).status_code == 303
+    assert not session_page(client, session_id).select("#status .queue")
+    held.open.set()
+    settle(client, run_id)
+    assert [role for role, _ in shown(session_page(client, session_id))] == ["user", "assistant"]
+
+
+def test_an_interrupted_answer_can_be_continued(new_app: NewApp, gate: NewGate) -> None:
+    held = gate()
+    app = new_app(FakeModel(held))
+    run_id, session_id = start(app.test_client(), "q")
+    held.wait()
+    stop_app(app)
+    client = new_app(FakeModel(say("whole"))).test_client()
+    soup = session_page(client, session_id)
+    assert shown(soup) == [("user", "q")]
+    assert not soup.select_one("noscript meta")
+    assert submit(client, form_with(soup, "Continue")).status_code == 303
+    settle(client, run_id)
+    soup = session_page(client, session_id)
+    assert shown(soup) == [("user", "q"), ("assistant", "whole")]
+    assert form_with(soup, "Continue") is None
+
+
+def test_a_deleted_session_can_be_brought_back(client: FlaskClient) -> None:
+    session_id = say_to(client, "hello")["sessionId"]
+    before = shown(session_page(client, session_id))
+    response = client.post(f"/sessions/{session_id}/delete")
+    assert response.status_code == 303
+    home = page(client.get(response.headers["Location"]).data)
+    assert not home.select("ul.rows li")
+    undone = submit(client, form_with(home, "Undo"))
+    assert (undone.status_code, undone.headers["Location"]) == (303, f"/sessions/{session_id}")
+    assert shown(session_page(client, session_id)) == before
+    assert page(client.get("/").data).select("ul.rows li")
+
+
+@pytest.mark.parametrize("action", ["abort", "continue"])
+def test_a_button_that_has_become_pointless_does_no_harm(client: FlaskClient, action: str) -> None:
+    shape = say_to(client, "hello")
+    path = f"/sessions/{shape['sessionId']}/{action}"
+    assert client.post(path).status_code == 303
+    quiet = client.post(path, headers=HTMX)
+    assert (quiet.status_code, quiet.data) == (204, b"")
+    assert client.get("/api/session").json["entries"] == shape["entries"]
+
+
+@pytest.mark.parametrize("path", ["prompt", "abort", "continue", "delete", "restore", "queue/q/remove"])
+def test_forms_of_a_session_that_is_not_there_are_404(client: FlaskClient, path: str) -> None:
+    response = client.post(f"/sessions/nobody/{path}", data={"text": "x"})
+    assert (response.status_code, response.mimetype) == (404, "text/html")
+
+
+def test_every_form_posts_to_the_same_address_with_and_without_htmx(new_app: NewApp, gate: NewGate) -> None:
+    held = gate()
+    client = new_app(FakeModel(held)).test_client()
+    _, session_id = start(client, "q")
+    held.wait()
+    client.post(f"/sessions/{session_id}/prompt", data={"text": "later"})
+    forms = session_page(client, session_id).find_all("form")
+    assert len(forms) == 3
+    for form in forms:
+        assert (form["method"], form["action"]) == ("post", form["hx-post"])
+
+
+# Hostile texts
+
+
+def test_hostile_texts_stay_texts_wherever_they_stand(new_app: NewApp, workspace: Path) -> None:
+    name = "<img src=x onerror=y>' \"&amp;.md"
+    (workspace / name).write_text(HOSTILE, "utf-8")
+    arguments = {"path": name, HOSTILE: HOSTILE}
+    model = FakeModel(
+        call((HOSTILE, "read_file", arguments), ("2", "list_files", {}), ("3", HOSTILE, {}), text=HOSTILE),
+        say(HOSTILE),
+    )
+    client = new_app(model).test_client()
+    session_id = new_session(client, name=HOSTILE)
+    plain = page(client.get(f"/sessions/{new_session(client)}").data)
+    shape = say_to(client, HOSTILE, sessionId=session_id)
+    soup = session_page(client, session_id)
+    assert [text for _, text in shown(soup)] == [HOSTILE] * 3
+    calls = soup.select("li.call")
+    first = [code.get_text() for code in calls[0].select("summary code")]
+    assert (first[0], json.loads(first[1])) == ("read_file", arguments)
+    assert name in calls[1].pre.get_text()  # type: ignore[union-attr]
+    assert calls[2].select_one("summary code").get_text() == HOSTILE  # type: ignore[union-attr]
+    assert soup.title is not None and HOSTILE in soup.title.get_text()
+    assert soup.select_one("header .here").get_text() == HOSTILE  # type: ignore[union-attr]
+    for hostile in (soup, page(client.get("/").data), page(whole_stream(client, session_id))):
+        assert {str(tag.get("src")) for tag in hostile.find_all("img")} <= {"/static/hornbook.svg"}
+        assert not [tag for tag in hostile.find_all(True) for attribute in tag.attrs if attribute.startswith("on")]
+        assert not hostile.select("[hx-get]")
+    assert len(soup.find_all("script")) == len(plain.find_all("script"))
+    assert shape["status"] == "done"
+
+
+def test_a_hostile_address_is_not_repeated_as_markup(client: FlaskClient) -> None:
+    for path in ("/sessions/<script>x</script>", "/<script>x</script>", "/?trashed=<script>x</script>\"'"):
+        soup = page(client.get(path).data)
+        assert not soup.find_all("script")
+
+
+# The stream
+
+
+def live_session(client: FlaskClient, session_id: str) -> LiveSession:
+    live: LiveSession = client.application.extensions["hornbook"].supervisor.open(session_id)
+    return live
+
+
+def whole_stream(client: FlaskClient, session_id: str, after: int = 0) -> str:
+    """Returns all pieces that a page gets which was rendered at ``after``, up to the first silence."""
+    response = client.get(f"/sessions/{session_id}/stream?after={after}", buffered=False)
+    events = []
+    for chunk in response.iter_encoded():
+        if chunk == sse.HEARTBEAT:
+            break
+        events += parse_stream(chunk)
+    response.close()
+    return "\n".join(event.data for event in events)
+
+
+def swap(soup: BeautifulSoup, pieces: str) -> None:
+    """Puts pieces into a page as htmx does: out-of-band ones by id, partials at the end of their target."""
+    for piece in [tag for tag in page(pieces).contents if isinstance(tag, Tag)]:
+        if piece.name == "hx-partial":
+            assert piece["hx-swap"] == "beforeend"
+            target = soup.select_one(str(piece["hx-target"]))
+            assert target is not None, f"nothing on the page is {piece['hx-target']}"
+            for child in list(piece.contents):
+                target.append(child.extract())
+        else:
+            assert piece["hx-swap-oob"] == "true"
+            old = soup.find(id=str(piece["id"]))
+            assert isinstance(old, Tag), f"nothing on the page has the id {piece['id']}"
+            del piece["hx-swap-oob"]
+            old.replace_with(piece.extract())
+
+
+def same(first: BeautifulSoup, second: BeautifulSoup) -> None:
+    """Fails unless transcript and status of two pages are the same elements with the same words."""
+    for part in ("#transcript", "#status"):
+        assert outline(first.select_one(part)) == outline(second.select_one(part))
+
+
+def outline(tag: Tag | None) -> Any:
+    assert tag is not None
+    children = [outline(child) for child in tag.children if isinstance(child, Tag)]
+    keeps_spaces = tag.name == "pre" or "text" in (tag.get("class") or [])
+    # A parser of pages turns CR into LF, as the stream does.
+    text = re.sub("\r\n?", "\n", tag.get_text()) if keeps_spaces else " ".join(tag.get_text().split())
+    return (tag.name, sorted((name, str(value)) for name, value in tag.attrs.items()), text, children)
+
+
+def test_a_page_that_stayed_open_shows_the_same_as_a_reload(new_app: NewApp) -> None:
+    model = FakeModel(
+        call(("1", "list_files", {}), ("2", "nothing", {"x": HOSTILE}), text="Let me see.\n"),
+        call(("3", "read_file", {"path": "README.md"})),
+        say(f"{HOSTILE}\r\nTwo\n\n  lines."),
+        RuntimeError("no power"),
+    )
+    client = new_app(model).test_client()
+    session_id = new_session(client)
+    opened = session_page(client, session_id)
+    say_to(client, HOSTILE)
+    say_to(client, "again")
+    swap(opened, whole_stream(client, session_id))
+    same(opened, session_page(client, session_id))
+    assert len(opened.select("li.call")) == 3
+
+
+def test_a_page_opened_in_mid_run_follows_to_the_same_end(new_app: NewApp, gate: NewGate) -> None:
+    held = gate("half ", "<whole>")
+    client = new_app(FakeModel(call(("1", "list_files", {})), held, say("after"))).test_client()
+    session_id = new_session(client)
+    empty = client.get(f"/sessions/{session_id}").data
+    run_id, _ = start(client, "q", sessionId=session_id)
+    held.wait()
+    client.post("/api/runs", json={"text": "queued", "queue": True})
+    opened = session_page(client, session_id)
+    followed = page(empty)
+    swap(followed, whole_stream(client, session_id))
+    same(followed, opened)
+    assert len(followed.select("article[aria-busy]")) == 1
+    after = int(str(opened.select_one("#stream")["hx-sse:connect"]).partition("after=")[2])  # type: ignore[index]
+    held.open.set()
+    settle(client, run_id)
+    swap(opened, whole_stream(client, session_id, after))
+    same(opened, session_page(client, session_id))
+    assert [text for _, text in shown(opened)] == ["q", "", "half <whole>", "queued", "after"]
+
+
+def test_a_reader_that_reconnects_at_any_event_ends_the_same(new_app: NewApp, gate: NewGate) -> None:
+    held = gate()
+    client = new_app(FakeModel(call(("1", "list_files", {}), text="a"), held, say("b"))).test_client()
+    session_id = new_session(client)
+    empty = client.get(f"/sessions/{session_id}").data
+    run_id, _ = start(client, "q", sessionId=session_id)
+    held.wait()
+    numbers = [record.n for record in live_session(client, session_id).log.after(0)]
+    held.open.set()
+    settle(client, run_id)
+    say_to(client, "r")
+    reloaded = session_page(client, session_id)
+    for number in numbers:
+        opened = page(empty)
+        swap(opened, pieces_up_to(client, session_id, number))
+        swap(opened, whole_stream(client, session_id, number))
+        same(opened, reloaded)
+
+
+def pieces_up_to(client: FlaskClient, session_id: str, number: int) -> str:
+    """Returns what a reader has got that lost its connection right after event ``number``."""
+    live = live_session(client, session_id)
+    with client.application.test_request_context("/"):
+        cursor = PageCursor(live, client.application.jinja_env, 0)
+        records = [record for record in live.log.after(0) if record.n <= number]
+        return "\n".join(event.data for event in parse_stream(cursor.render(records)))
+
+
+def test_a_move_redraws_the_open_page(client: FlaskClient) -> None:
+    chosen = say_to(client, "hello")
+    session_id = chosen["sessionId"]
+    opened = session_page(client, session_id)
+    say_to(client, "list files")
+    client.post("/api/branch", json={"leafId": chosen["leafId"]})
+    swap(opened, whole_stream(client, session_id, int(chosen["events"][-1]["n"])))
+    same(opened, session_page(client, session_id))
+    assert [role for role, _ in shown(opened)] == ["user", "assistant"]
+
+
+def test_an_interrupted_message_is_marked_on_an_open_page(new_app: NewApp, gate: NewGate) -> None:
+    held = gate()
+    app = new_app(FakeModel(held))
+    _, session_id = start(app.test_client(), "q")
+    held.wait()
+    opened = session_page(app.test_client(), session_id)
+    after = int(str(opened.select_one("#stream")["hx-sse:connect"]).partition("after=")[2])  # type: ignore[index]
+    stop_app(app)
+    client = new_app(FakeModel()).test_client()
+    swap(opened, whole_stream(client, session_id, after))
+    (cut,) = opened.select("#transcript > article.assistant")
+    assert "cut off" in cut.get_text()
+    assert not opened.select("[aria-busy]")
+
+
+def test_every_piece_of_the_stream_has_an_id_and_a_number(client: FlaskClient) -> None:
+    session_id = new_session(client)
+    run_id, _ = start(client, "list files", sessionId=session_id)
+    settle(client, run_id)
+    response = client.get(f"/sessions/{session_id}/stream?after=0", buffered=False)
+    chunks = response.iter_encoded()
+    events = parse_stream(next(chunks)) + parse_stream(next(chunks))
+    response.close()
+    assert {event.event for event in events} == {""}
+    numbers = [int(event.id) for event in events]
+    assert numbers == sorted(numbers)
+    assert numbers[-1] == live_session(client, session_id).snapshot().n
+    for event in events:
+        (piece,) = [tag for tag in page(event.data).contents if isinstance(tag, Tag)]
+        assert piece.get("id") or piece.get("hx-target")
+
+
+def test_a_stream_closes_for_good_only_when_the_session_is_deleted(client: FlaskClient) -> None:
+    session_id = say_to(client, "hello")["sessionId"]
+    path = f"/sessions/{session_id}/stream?after={live_session(client, session_id).snapshot().n}"
+    response = client.get(path, buffered=False)
+    client.delete(f"/api/sessions/{session_id}")
+    events = parse_stream(response.data)
+    assert [event.event for event in events] == ["", "", "close"]
+    client.post(f"/api/sessions/{session_id}/restore")
+    response = client.get(path.partition("?")[0], buffered=False)
+    stop_app(client.application)
+    assert "close" not in [event.event for event in parse_stream(response.data)]
