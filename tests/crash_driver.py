@@ -30,7 +30,7 @@ from app.tools import notes
 from app.tools.folders import Folder
 from app.tools.registry import workspace_tools
 from app.tools.workspace import Workspace
-from tests.running import InlineExecutor, supervisor_in
+from tests.running import InlineExecutor, resume, supervisor_in
 
 PROMPT = "Write a note about this folder."
 FOLLOW_UP = "And what is in it?"
@@ -227,7 +227,7 @@ def take_up_again(supervisor: Supervisor, told: Told, after: int) -> None:
     live = supervisor.resolve(None)
     follow(live, told, after)
     if live.interrupted is not None:
-        supervisor.resume(live.interrupted)
+        resume(supervisor, live.interrupted)
 
 
 def last_told(folder: Path) -> int:

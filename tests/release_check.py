@@ -174,11 +174,7 @@ class Assets(HTMLParser):
         given = dict(attrs)
         if tag == "script" and (source := given.get("src")):
             self.scripts.append(source)
-        if (
-            tag == "link"
-            and "stylesheet" in (given.get("rel") or "").split()
-            and (target := given.get("href"))
-        ):
+        if tag == "link" and "stylesheet" in (given.get("rel") or "").split() and (target := given.get("href")):
             self.styles.append(target)
 
 

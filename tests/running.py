@@ -7,13 +7,17 @@ from typing import Any
 
 from app.agent.guards import DEFAULT_HOOKS
 from app.protocol.cancel import CancelToken
-from app.protocol.events import Event, MessageUpdate, RunDone
+from app.protocol.entries import Entry
+from app.protocol.events import Event, MessageUpdate, QueuedMessage, RunDone
 from app.protocol.messages import AssistantMessage, Message, ToolResultMessage, UserMessage, text_of, tool_calls_of
 from app.protocol.model import AnyModel, ModelEvent, ModelRequest, events_of_message
 from app.protocol.tools import ToolDefinition
+from app.runs.active import ActiveRun
 from app.runs.conductor import Equipment
+from app.runs.eventlog import JsonlEventLogs
 from app.runs.executor import Executor
-from app.runs.live import ActiveRun, LiveSession
+from app.runs.history import History, RunRecord
+from app.runs.live import LiveSession
 from app.runs.supervisor import Queued, Started, Supervisor
 from app.sessions.files import Files
 from app.sessions.jsonl import JsonlSessionStore
@@ -35,8 +39,7 @@ def supervisor_in(
     trash = folder / "trash"
     return Supervisor(
         JsonlSessionStore(folder / "sessions", trash, files),
-        folder / "runs",
-        trash,
+        JsonlEventLogs(folder / "runs", trash),
         Equipment(model, tools, DEFAULT_HOOKS, "You teach."),
         cwd=str(folder),
         executor=executor,
@@ -74,10 +77,31 @@ def started(begun: Started | Queued) -> Started:
     return begun
 
 
+def abort(supervisor: Supervisor, run_id: str) -> tuple[LiveSession, ActiveRun | None]:
+    """Stops a run, as the API does."""
+    live = supervisor.session_of(run_id)
+    return live, live.abort(run_id)
+
+
+def resume(supervisor: Supervisor, run_id: str) -> Started:
+    """Continues a run, as the API does."""
+    return supervisor.resume(supervisor.session_of(run_id), run_id)
+
+
 def settle(run: ActiveRun) -> ActiveRun:
     """Waits until a run is over."""
     assert run.settled.wait(PATIENCE), "the run never ended"
     return run
+
+
+def runs_of(entries: Iterable[Entry]) -> list[RunRecord]:
+    """The runs that entries tell of, in the order of their starts."""
+    return list(History(entries).runs.values())
+
+
+def queue_of(entries: Iterable[Entry]) -> list[QueuedMessage]:
+    """The messages that wait by what entries say."""
+    return History(entries).queue
 
 
 def events_of(live: LiveSession, run_id: str | None = None) -> list[Event]:

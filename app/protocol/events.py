@@ -132,9 +132,10 @@ class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class QueueChanged(EventBase, tag="queue_changed", frozen=True, kw_only=True):
-    """What waits now, in order."""
+    """What waits now, in order; ``returned`` is what the last run gave back unsent."""
 
     queue: list[QueuedMessage]
+    returned: list[QueuedMessage] = []
 
 
 class SessionRenamed(EventBase, tag="session_renamed", frozen=True, kw_only=True):

@@ -71,8 +71,10 @@ class EventBuffer:
             self._last = records[-1].n if records else floor
 
     def append(self, records: list[Record]) -> None:
-        """Adds numbered records, in order, and wakes the readers."""
+        """Adds numbered records, in order, and wakes the readers. Nothing is added once its readers were ended."""
         with self._condition:
+            if self._closed:
+                return
             for record in records:
                 self._records.append(record)
                 self._last = record.n

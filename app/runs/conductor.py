@@ -11,7 +11,8 @@ from app.agent.run import MAX_TURNS, RunContext
 from app.protocol.events import RunStatus
 from app.protocol.model import AnyModel
 from app.protocol.tools import BeforeToolCall, ToolDefinition
-from app.runs.live import ActiveRun, LiveSession
+from app.runs.active import ActiveRun
+from app.runs.live import LiveSession
 
 LOGGER = logging.getLogger("hornbook.runs")
 

@@ -20,6 +20,28 @@ from app.runs.log import EventFile, LogError, LogScan, next_base
 class EventLog(Protocol):
     """Numbers, keeps and replays the events of one session."""
 
+    @property
+    def last(self) -> int:
+        """The highest number so far: the cursor of a page that is rendered now."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more can come."""
+        ...
+
+    def open(self) -> LogScan:
+        """Reads what is stored, so that numbers go on above it; returns it, for repair. Raises OSError."""
+        ...
+
+    def keep_in_memory(self, scan: LogScan, run_id: str) -> None:
+        """Keeps the events from the start of a run on at hand; call it right after ``open``."""
+        ...
+
+    def last_seq(self, run_id: str) -> int:
+        """Returns the number of the run's newest event, 0 before the first."""
+        ...
+
     def emit(self, events: Sequence[Event], run_id: str | None = None) -> list[Event]:
         """Numbers and stores events and shows them to readers; the caller holds the session lock.
 
@@ -35,26 +57,60 @@ class EventLog(Protocol):
         """Like ``after``, but waits up to ``timeout`` seconds for something new, ``hold`` for deltas alone."""
         ...
 
+    def evict_run(self, run_id: str) -> None:
+        """Drops a finished run, and what came before it, from memory; it stays readable."""
+        ...
+
+    def close(self) -> None:
+        """Ends the readers; nothing can be emitted any more."""
+        ...
+
+
+class EventLogs(Protocol):
+    """The event logs by session."""
+
+    def of(self, session_id: str) -> EventLog:
+        """Returns a session's log, not opened yet."""
+        ...
+
+    def trash(self, session_id: str) -> None:
+        """Moves a session's log, if there is one, to the trash. Raises OSError."""
+        ...
+
+    def restore(self, session_id: str) -> None:
+        """Brings it back, if it is there. Raises OSError."""
+        ...
+
 
 class JsonlEventLog:
-    """The embedded event log. Opening it reads the file; numbers go on above all that any process gave out."""
+    """The embedded event log. Numbers go on above all that any process gave out."""
 
     def __init__(self, path: Path) -> None:
         self._file = EventFile(path)
         self.buffer = EventBuffer()
         self._n = 0
         self._seq: dict[str, int] = {}
+        self._first_n: dict[str, int] = {}
+
+    @property
+    def last(self) -> int:
+        return self.buffer.last
+
+    @property
+    def closed(self) -> bool:
+        return self.buffer.closed
 
     def open(self) -> LogScan:
-        """Reads the file and sets the numbers. Returns what it holds, for repair."""
         scan = self._file.scan()
         self._n = next_base(scan.highest_n)
         self._seq = {run_id: next_base(seq) for run_id, seq in scan.highest_seq.items()}
+        for record in reversed(scan.records):
+            if record.event.run_id is not None:
+                self._first_n[record.event.run_id] = record.n
         self.buffer.load([], scan.highest_n)
         return scan
 
     def keep_in_memory(self, scan: LogScan, run_id: str) -> None:
-        """Keeps the events from the start of a run on in memory; call it right after ``open``."""
         starts = [index for index, record in enumerate(scan.records) if record.event.run_id == run_id]
         if starts:
             before = scan.records[starts[0] - 1].n if starts[0] else 0
@@ -71,7 +127,6 @@ class JsonlEventLog:
         return [record.event for record in records]
 
     def last_seq(self, run_id: str) -> int:
-        """Returns the number of the run's newest event, 0 before the first."""
         return self._seq.get(run_id, 0)
 
     def _number(self, event: Event, run_id: str | None) -> Record:
@@ -80,10 +135,12 @@ class JsonlEventLog:
         if run_id is not None:
             seq = self._seq.get(run_id, 0) + 1
             self._seq[run_id] = seq
+            self._first_n.setdefault(run_id, self._n)
         numbered = msgspec.structs.replace(event, n=self._n, seq=seq, run_id=run_id, ts=time.time_ns() // 1_000_000)
         return Record(numbered, encode_line(numbered))
 
     def after(self, n: int, run_id: str | None = None) -> list[Record]:
+        n = self._start(n, run_id)
         while True:
             floor = self.buffer.floor
             found = self._on_disk(n, floor, run_id) if n < floor else []
@@ -91,6 +148,10 @@ class JsonlEventLog:
             # What was evicted between the two looks may be in neither.
             if self.buffer.floor == floor:
                 return found
+
+    def _start(self, n: int, run_id: str | None) -> int:
+        """Returns where to look from: nothing of a run stands before its first event, and the disk is slow."""
+        return n if run_id is None else max(n, self._first_n.get(run_id, self._n + 1) - 1)
 
     def _on_disk(self, n: int, up_to: int, run_id: str | None) -> list[Record]:
         return [
@@ -100,6 +161,7 @@ class JsonlEventLog:
         ]
 
     def wait(self, n: int, timeout: float, run_id: str | None = None, *, hold: float = 0.0) -> list[Record]:
+        n = self._start(n, run_id)
         if n < self.buffer.floor:
             found = self.after(n, run_id)
             if found:
@@ -108,14 +170,34 @@ class JsonlEventLog:
         return found if n >= self.buffer.floor else self.after(n, run_id)
 
     def evict_run(self, run_id: str) -> None:
-        """Drops a finished run, and what came before it, from memory; not while the disk lacks a part of it."""
-        if not self._file.kept_back:
+        if not self._file.kept_back:  # or the disk would lack a part of it
             self.buffer.evict_run(run_id)
 
     def close(self) -> None:
-        """Ends the readers and closes the file."""
         self.buffer.close()
         self._file.close()
+
+
+class JsonlEventLogs:
+    """The embedded logs: a file a session in ``folder``."""
+
+    def __init__(self, folder: Path, trash: Path) -> None:
+        self._folder = folder
+        self._trash = trash
+
+    def of(self, session_id: str) -> JsonlEventLog:
+        return JsonlEventLog(self._folder / f"{session_id}.jsonl")
+
+    def trash(self, session_id: str) -> None:
+        self._move(self._folder / f"{session_id}.jsonl", self._trash / f"{session_id}.runs.jsonl")
+
+    def restore(self, session_id: str) -> None:
+        self._move(self._trash / f"{session_id}.runs.jsonl", self._folder / f"{session_id}.jsonl")
+
+    @staticmethod
+    def _move(source: Path, target: Path) -> None:
+        if source.exists():
+            source.replace(target)
 
 
 __all__ = ["EventLog", "JsonlEventLog", "LogError"]

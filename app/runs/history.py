@@ -1,4 +1,4 @@
-"""What a session's entries say about its runs: pure folds over entries in file order."""
+"""What a session's entries say about its runs, its queue and its effects: one fold, kept up to date entry by entry."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -7,6 +7,7 @@ from app.protocol.entries import (
     QUEUED,
     RUN,
     TOOL_STARTED,
+    CustomEntry,
     Entry,
     MessageEntry,
     QueuedData,
@@ -16,7 +17,8 @@ from app.protocol.entries import (
     entry_data,
 )
 from app.protocol.events import QueuedMessage
-from app.protocol.messages import AssistantMessage, tool_calls_of
+from app.protocol.messages import AssistantMessage, ToolCall, tool_calls_of
+from app.sessions.summary import session_name
 
 
 @dataclass
@@ -28,63 +30,96 @@ class RunRecord:
     outcome: str | None = None
 
 
-def runs_of(entries: Iterable[Entry]) -> list[RunRecord]:
-    """Returns the runs in the order of their starts.
+class History:
+    """The fold over a file's entries, branches included.
 
-    A run's messages are those between its start and its end in the file; there is one writer and one run at a time.
+    ``runs`` stand in the order of their starts; a run's messages are those between its start and its end in the file
+    (there is one writer, and one run at a time). ``queue`` holds the messages that wait, ``returned`` those that the
+    last run gave back unsent, until a new run starts. ``name`` is the session's name, "" when it has none.
     """
-    runs: dict[str, RunRecord] = {}
-    current: RunRecord | None = None
-    for entry in entries:
-        data = entry_data(entry, RUN, RunData)
-        if data is not None:
-            if data.status == "started":
-                current = runs.setdefault(data.run_id, RunRecord(data.run_id))
-            elif data.run_id in runs:
-                runs[data.run_id].outcome = data.reason or "done"
-                current = None
-        elif current is not None and isinstance(entry, MessageEntry):
-            current.messages.append(entry)
-    return list(runs.values())
 
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self.runs: dict[str, RunRecord] = {}
+        self.queue: list[QueuedMessage] = []
+        self.returned: list[QueuedMessage] = []
+        self.name = ""
+        self._current: RunRecord | None = None
+        self._run_of: dict[str, str] = {}
+        self._calls: dict[str, ToolCall] = {}
+        self._effects: dict[str, list[tuple[str | None, ToolStartedData]]] = {}
+        self._taken: dict[str, str] = {}
+        for entry in entries:
+            self.add(entry)
 
-def newest_run_on(path: Sequence[Entry], runs: Sequence[RunRecord]) -> str | None:
-    """Returns the id of the run that made the newest message of a path; None when no run made any."""
-    run_of_entry = {entry.id: run.run_id for run in runs for entry in run.messages}
-    for entry in reversed(path):
-        if entry.id in run_of_entry:
-            return run_of_entry[entry.id]
-    return None
+    def add(self, entry: Entry) -> None:
+        """Takes the next entry of the file."""
+        match entry:
+            case MessageEntry():
+                self._add_message(entry)
+            case SessionInfoEntry():
+                self.name = session_name([entry]) or self.name
+            case CustomEntry():
+                self._add_custom(entry)
+            case _:
+                pass
 
+    def _add_message(self, entry: MessageEntry) -> None:
+        if entry.id in self._taken:
+            self._drop(self._taken.pop(entry.id))
+        if self._current is not None:
+            self._current.messages.append(entry)
+            self._run_of[entry.id] = self._current.run_id
+        if isinstance(entry.message, AssistantMessage):
+            self._calls.update((call.id, call) for call in tool_calls_of(entry.message))
 
-def queue_of(entries: Iterable[Entry]) -> list[QueuedMessage]:
-    """Returns the messages that still wait, in the order of their sending, folded over the whole file."""
-    waiting: dict[str, QueuedMessage] = {}
-    entries = list(entries)
-    stored = {entry.id for entry in entries}
-    for entry in entries:
-        data = entry_data(entry, QUEUED, QueuedData)
-        if data is None:
-            continue
+    def _add_custom(self, entry: CustomEntry) -> None:
+        run = entry_data(entry, RUN, RunData)
+        queued = entry_data(entry, QUEUED, QueuedData)
+        effect = entry_data(entry, TOOL_STARTED, ToolStartedData)
+        if run is not None and run.status == "started":
+            self._current = self.runs.setdefault(run.run_id, RunRecord(run.run_id))
+            self.returned = []
+        elif run is not None and run.run_id in self.runs:
+            self.runs[run.run_id].outcome = run.reason or "done"
+            self._current = None
+        elif queued is not None:
+            self._add_queued(queued)
+        elif effect is not None:
+            self._effects.setdefault(effect.tool_call_id, []).append((entry.parent_id, effect))
+
+    def _add_queued(self, data: QueuedData) -> None:
         if data.status == "added":
-            waiting[data.id] = QueuedMessage(id=data.id, text=data.text, kind=data.kind)
-        elif not data.entry_id or data.entry_id in stored:
-            waiting.pop(data.id, None)
-    return list(waiting.values())
+            self.queue.append(QueuedMessage(id=data.id, text=data.text, kind=data.kind))
+        elif data.entry_id:
+            # Taken; a torn write may have lost the message itself, and then it still waits.
+            self._taken[data.entry_id] = data.id
+        else:
+            dropped = self._drop(data.id)
+            self.returned += dropped if data.status == "returned" else []
 
+    def _drop(self, queue_id: str) -> list[QueuedMessage]:
+        dropped = [queued for queued in self.queue if queued.id == queue_id]
+        self.queue = [queued for queued in self.queue if queued.id != queue_id]
+        return dropped
 
-def effect_begun(entries: Iterable[Entry], path: Iterable[Entry], tool_call_id: str) -> ToolStartedData | None:
-    """Returns what was written before the effect of a call of this path, if the call got that far.
+    def newest_run_on(self, path: Sequence[Entry]) -> str | None:
+        """Returns the id of the run that made the newest message of a path; None when no run made any."""
+        return next((self._run_of[entry.id] for entry in reversed(path) if entry.id in self._run_of), None)
 
-    Another branch may have a call with the same id: a side entry belongs to a path when its parent does.
-    """
-    on_path = {entry.id for entry in path}
-    found = None
-    for entry in entries:
-        data = entry_data(entry, TOOL_STARTED, ToolStartedData)
-        if data is not None and data.tool_call_id == tool_call_id and entry.parent_id in on_path:
-            found = data
-    return found
+    def call(self, tool_call_id: str) -> ToolCall | None:
+        """Returns the newest tool call with that id."""
+        return self._calls.get(tool_call_id)
+
+    def effect_begun(self, path: Iterable[Entry], tool_call_id: str) -> ToolStartedData | None:
+        """Returns what was written before the effect of a call of this path, if the call got that far.
+
+        Another branch may have a call with the same id: a side entry belongs to a path when its parent does.
+        """
+        begun = self._effects.get(tool_call_id)
+        if not begun:
+            return None
+        on_path = {entry.id for entry in path}
+        return next((effect for parent_id, effect in reversed(begun) if parent_id in on_path), None)
 
 
 def call_ids_on(path: Iterable[Entry]) -> set[str]:
@@ -95,12 +130,3 @@ def call_ids_on(path: Iterable[Entry]) -> set[str]:
         if isinstance(entry, MessageEntry) and isinstance(entry.message, AssistantMessage)
         for call in tool_calls_of(entry.message)
     }
-
-
-def name_of(entries: Iterable[Entry]) -> str:
-    """Returns the session's name: the latest that is not blank, else an empty text."""
-    name = ""
-    for entry in entries:
-        if isinstance(entry, SessionInfoEntry) and entry.name and entry.name.strip():
-            name = entry.name.strip()
-    return name

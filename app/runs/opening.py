@@ -5,27 +5,26 @@ from collections.abc import Sequence
 from app.protocol.events import AgentEnd, Event, RunDone, RunStatus
 from app.protocol.messages import AssistantMessage, tool_calls_of
 from app.runs.batch import Batch
-from app.runs.history import RunRecord, name_of, runs_of
+from app.runs.history import RunRecord
 from app.runs.live import LiveSession
 from app.runs.log import LogScan
 from app.runs.repair import logged_as_done, missing_events, missing_session_events
 from app.sessions.store import StoreError
 
 
-def take_up(live: LiveSession, scan: LogScan) -> list[str]:
-    """Repairs the log and sets the state; returns the ids of all runs of the file.
+def take_up(live: LiveSession, scan: LogScan) -> None:
+    """Repairs the log and sets the state.
 
     A last run that had nothing left to do but to end is ended; one that had more to do is ``interrupted`` and can be
     continued. Earlier runs are over, so those whose end is not in the log get it there. A session that is read-only
     here is not touched.
     """
-    runs = runs_of(live.entries())
+    runs = list(live.history.runs.values())
     if runs:
         live.log.keep_in_memory(scan, runs[-1].run_id)
     if not live.session.read_only:
         with live.lock:
             _mend(live, runs, scan)
-    return [run.run_id for run in runs]
 
 
 def _mend(live: LiveSession, runs: Sequence[RunRecord], scan: LogScan) -> None:
@@ -39,7 +38,7 @@ def _mend(live: LiveSession, runs: Sequence[RunRecord], scan: LogScan) -> None:
     if runs:
         told += _mend_last(live, runs[-1], logged.get(runs[-1].run_id, []))
     if told:
-        live.emit(missing_session_events(told, live.queue, live.session.leaf_id, name_of(live.entries())))
+        live.journal.emit(missing_session_events(told, live.queue, live.session.leaf_id, live.history.name))
 
 
 def _mend_last(live: LiveSession, run: RunRecord, logged: list[Event]) -> list[Event]:
@@ -64,7 +63,7 @@ def _due_end(live: LiveSession, run: RunRecord) -> str | None:
     batch = Batch(live.session)
     batch.run(run.run_id, "done", outcome)
     try:
-        live.session.append_all(batch.entries)
+        live.journal.append(batch)
     except StoreError:
         return None
     return outcome
@@ -97,7 +96,7 @@ def _emit_rest(
                 recovered=True,
             )
         )
-    live.emit(events, run.run_id)
+    live.journal.emit(events, run.run_id)
     return events
 
 

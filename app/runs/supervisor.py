@@ -2,21 +2,26 @@
 
 import re
 import threading
-from collections import deque
+import time
+from collections import OrderedDict, deque
 from dataclasses import dataclass
-from pathlib import Path
 
 from app.protocol.events import QueuedMessage
+from app.runs.active import ActiveRun, new_run_id
 from app.runs.conductor import Equipment, conduct
 from app.runs.errors import Conflict, NotFound, NotStored, RunError
-from app.runs.eventlog import JsonlEventLog
+from app.runs.eventlog import EventLogs
 from app.runs.executor import Executor, ThreadExecutor
-from app.runs.live import ActiveRun, LiveSession, new_run_id
+from app.runs.live import LiveSession
 from app.runs.opening import take_up
-from app.sessions.store import SessionStore, SessionSummary, StoreError, UnknownSession
+from app.sessions.store import Session, SessionStore, SessionSummary, StoreError, UnknownSession
 
 MAX_FINISHED_RUNS = 100
+MAX_OPEN_SESSIONS = 32
 ABORT_SECONDS = 10.0
+REREAD_SECONDS = 1.0
+"""A session that is read-only here is read anew when it is asked for, at most this often."""
+
 _RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -38,40 +43,59 @@ class Queued:
 
 
 class Supervisor:
-    """Opens sessions once, starts workers, finds runs. Safe to call from any thread."""
+    """Opens sessions once, starts workers, finds runs. Safe to call from any thread.
+
+    At most ``max_open_sessions`` stay open; beyond that the one used longest ago is closed that neither works nor is
+    read. At most ``max_finished_runs`` finished runs keep their events in memory.
+    """
 
     def __init__(
         self,
         store: SessionStore,
-        runs_folder: Path,
-        trash_folder: Path,
+        logs: EventLogs,
         equipment: Equipment,
         *,
         cwd: str,
         executor: Executor | None = None,
         max_finished_runs: int = MAX_FINISHED_RUNS,
+        max_open_sessions: int = MAX_OPEN_SESSIONS,
     ) -> None:
         self.equipment = equipment
         self._store = store
-        self._runs_folder = runs_folder
-        self._trash_folder = trash_folder
+        self._logs = logs
         self._cwd = cwd
         self._executor = executor or ThreadExecutor()
         self._lock = threading.Lock()
         self._choosing = threading.Lock()
-        self._open: dict[str, LiveSession] = {}
+        self._open: OrderedDict[str, LiveSession] = OrderedDict()
+        self._opened_at: dict[str, float] = {}
         self._session_of_run: dict[str, str] = {}
         self._finished: deque[tuple[LiveSession, str]] = deque()
         self._max_finished = max_finished_runs
+        self._max_open = max_open_sessions
         self._last_used: str | None = None
 
     # Sessions
 
     def open(self, session_id: str) -> LiveSession:
-        """Returns an open session, opening and repairing its file if need be. Raises NotFound."""
+        """Returns an open session, opening and repairing its file if need be. Raises NotFound or NotStored."""
         with self._lock:
             live = self._open.get(session_id)
-            return live if live is not None else self._open_file(session_id)
+            if live is None:
+                return self._open_file(session_id)
+            self._open.move_to_end(session_id)
+            return live
+
+    def open_anew(self, session_id: str) -> LiveSession:
+        """Like ``open``, but reads a session again that is read-only here: its other writer may be gone by now."""
+        with self._lock:
+            live = self._open.get(session_id)
+            if live is not None and live.session.read_only and not live.status().deleted and self._is_old(session_id):
+                self._close(session_id)
+        return self.open(session_id)
+
+    def _is_old(self, session_id: str) -> bool:
+        return time.monotonic() - self._opened_at[session_id] >= REREAD_SECONDS
 
     def _open_file(self, session_id: str) -> LiveSession:
         try:
@@ -80,43 +104,57 @@ class Supervisor:
             raise NotFound("unknown_session", f"There is no session {session_id!r}.") from problem
         except StoreError as problem:
             raise NotStored("not_readable", str(problem)) from problem
-        return self._take(LiveSession(session, JsonlEventLog(self._log_path(session_id))))
+        return self._take(session)
 
-    def _take(self, live: LiveSession) -> LiveSession:
+    def _take(self, session: Session) -> LiveSession:
+        live = LiveSession(session, self._logs.of(session.id))
         try:
             scan = live.log.open()
         except OSError as problem:
             live.close()
             message = f"The event log of this session cannot be read: {problem.strerror}."
             raise NotStored("not_readable", message) from problem
-        for run_id in take_up(live, scan):
-            self._session_of_run[run_id] = live.id
+        take_up(live, scan)
+        for run_id in live.history.runs:
+            self._session_of_run.setdefault(run_id, live.id)
         self._open[live.id] = live
+        self._opened_at[live.id] = time.monotonic()
+        self._close_unused()
         return live
 
-    def _log_path(self, session_id: str) -> Path:
-        return self._runs_folder / f"{session_id}.jsonl"
+    def _close_unused(self) -> None:
+        for session_id in list(self._open)[: -self._max_open]:
+            live = self._open[session_id]
+            if live.run is None and live.readers == 0:
+                self._close(session_id)
+
+    def _close(self, session_id: str) -> None:
+        del self._opened_at[session_id]
+        self._open.pop(session_id).close()
 
     def create(self, name: str = "") -> LiveSession:
         """Makes an empty session. Raises NotStored when its file cannot be written."""
-        try:
-            session = self._store.create(cwd=self._cwd)
-        except StoreError as problem:
-            raise NotStored("not_stored", str(problem)) from problem
         with self._lock:
-            live = self._take(LiveSession(session, JsonlEventLog(self._log_path(session.id))))
+            try:
+                session = self._store.create(cwd=self._cwd)
+            except StoreError as problem:
+                raise NotStored("not_stored", str(problem)) from problem
+            live = self._take(session)
             self._last_used = live.id
         if name:
             live.rename(name)
         return live
 
     def list(self) -> list[SessionSummary]:
-        """Returns all sessions, the most recently active first."""
-        return self._store.list()
+        """Returns all sessions, the most recently active first. Raises NotStored."""
+        try:
+            return self._store.list()
+        except StoreError as problem:
+            raise NotStored("not_readable", str(problem)) from problem
 
     def resolve(self, session_id: str | None) -> LiveSession:
         """Returns the session named, or the most recently used one, made if there is none. Counts as a use."""
-        live = self.open(session_id) if session_id else self._latest()
+        live = self.open_anew(session_id) if session_id else self._latest()
         self._last_used = live.id
         return live
 
@@ -124,61 +162,62 @@ class Supervisor:
         """Returns the session used last that can be written here; what another process holds is left to it."""
         # One after another: the first requests to an empty folder must not make a session each.
         with self._choosing:
-            for session_id in (self._last_used, *(summary.id for summary in self.list())):
-                if session_id is None:
-                    continue
+            if self._last_used is not None:
                 try:
-                    live = self.open(session_id)
+                    return self.open_anew(self._last_used)
+                except RunError:
+                    self._last_used = None
+            for summary in self.list():
+                try:
+                    live = self.open_anew(summary.id)
                 except RunError:
                     continue
-                if session_id == self._last_used or not live.session.read_only:
+                if not live.session.read_only:
                     return live
             return self.create()
 
     def rename(self, session_id: str, name: str) -> LiveSession:
-        live = self.open(session_id)
+        live = self.open_anew(session_id)
         live.rename(name)
         return live
 
     def delete(self, session_id: str) -> None:
         """Stops what works in a session and moves it to the trash, from where ``restore`` brings it back."""
-        live = self.open(session_id)
-        with live.lock:
-            if live.session.read_only:
-                raise Conflict("read_only", f"This session is open read-only: {live.session.read_only}")
-            live.deleting = True
-            run = live.run
+        live = self.open_anew(session_id)
+        run = live.start_deleting()
         if run is not None:
             run.cancel.cancel("the session was deleted")
             if not run.settled.wait(ABORT_SECONDS):
-                live.deleting = False
+                live.stop_deleting()
                 raise Conflict("running", "The run has not stopped yet, so nothing was deleted. Try again.")
         with self._lock:
             self._open.pop(session_id, None)
-            try:
-                live.close_for_deletion(lambda: self._store.trash(session_id))
-            except StoreError as problem:
-                raise NotStored("not_stored", str(problem)) from problem
+            self._opened_at.pop(session_id, None)
             if self._last_used == session_id:
                 self._last_used = None
-            self._move_log_to_trash(session_id)
-
-    def _move_log_to_trash(self, session_id: str) -> None:
-        log = self._log_path(session_id)
-        if log.exists():
-            log.replace(self._trash_folder / f"{session_id}.runs.jsonl")
+            try:
+                self._store.trash(session_id)
+            except StoreError as problem:
+                live.close()
+                raise _not_moved(session_id, problem) from problem
+            live.tell_deleted()
+            live.close()
+            try:
+                self._logs.trash(session_id)
+            except OSError as problem:
+                raise NotStored(
+                    "not_stored", f"Its events could not be moved to the trash: {problem.strerror}."
+                ) from problem
 
     def restore(self, session_id: str) -> LiveSession:
         """Brings a session back from the trash. Raises NotFound when it is not there."""
         try:
             self._store.restore(session_id)
-        except UnknownSession as problem:
-            raise NotFound("unknown_session", f"There is no session {session_id!r} in the trash.") from problem
+            self._logs.restore(session_id)
         except StoreError as problem:
-            raise NotStored("not_stored", str(problem)) from problem
-        log = self._trash_folder / f"{session_id}.runs.jsonl"
-        if log.exists():
-            log.replace(self._log_path(session_id))
+            raise _not_moved(session_id, problem, " in the trash") from problem
+        except OSError as problem:
+            raise NotStored("not_stored", f"Its events could not be brought back: {problem.strerror}.") from problem
         return self.resolve(session_id)
 
     # Runs
@@ -214,9 +253,8 @@ class Supervisor:
             del self._session_of_run[run_id]
             raise
 
-    def resume(self, run_id: str) -> Started:
+    def resume(self, live: LiveSession, run_id: str) -> Started:
         """Continues an interrupted run under its own id."""
-        live = self.session_of(run_id)
         return Started(live, self._start(live, live.resume(run_id)))
 
     def _start(self, live: LiveSession, run: ActiveRun) -> ActiveRun:
@@ -238,38 +276,26 @@ class Supervisor:
             oldest, oldest_id = self._finished.popleft()
         oldest.log.evict_run(oldest_id)
 
-    def abort(self, run_id: str) -> tuple[LiveSession, ActiveRun | None]:
-        """Asks a run to stop; ends an interrupted one. A run that is over stays as it is (None)."""
-        live = self.session_of(run_id)
-        run = live.run
-        if run is not None and run.run_id == run_id:
-            run.cancel.cancel()
-            return live, run
-        live.abandon(run_id)
-        return live, None
-
     def session_of(self, run_id: str) -> LiveSession:
         """Returns the session of a run, looked up on disk when its session is not open. Raises NotFound."""
-        session_id = self._session_of_run.get(run_id) or self._search(run_id)
-        if session_id is None:
-            raise NotFound("unknown_run", f"There is no run {run_id!r}.")
-        live = self.open(session_id)
-        if run_id not in self._session_of_run:
-            raise NotFound("unknown_run", f"There is no run {run_id!r}.")
-        return live
-
-    def _search(self, run_id: str) -> str | None:
-        if not _RUN_ID.fullmatch(run_id):
-            return None
-        needle = f'"runId":"{run_id}"'.encode()
-        for path in sorted(self._runs_folder.glob("*.jsonl")):
-            if needle in path.read_bytes():
-                return path.stem
-        return None
+        known = self._session_of_run.get(run_id)
+        candidates = [known] if known is not None else []
+        if known is None and _RUN_ID.fullmatch(run_id):
+            candidates = self._store.holding(f'"runId":"{run_id}"'.encode())
+        for session_id in candidates:
+            live = self.open(session_id)
+            if run_id in live.history.runs:
+                return live
+        raise NotFound("unknown_run", f"There is no run {run_id!r}.")
 
     def close(self) -> None:
         """Lets go of everything: streams end, locks are released. Runs that work are mended on the next opening."""
         with self._lock:
-            for live in self._open.values():
-                live.close()
-            self._open.clear()
+            for session_id in list(self._open):
+                self._close(session_id)
+
+
+def _not_moved(session_id: str, problem: StoreError, where: str = "") -> RunError:
+    if isinstance(problem, UnknownSession):
+        return NotFound("unknown_session", f"There is no session {session_id!r}{where}.")
+    return NotStored("not_stored", str(problem))

@@ -79,6 +79,10 @@ class JsonlSessionStore:
                 _release(lock)
                 raise
 
+    def holding(self, text: bytes) -> list[str]:
+        paths = sorted(self._folder.glob(f"*{_SUFFIX}"), key=_written, reverse=True)
+        return [path.name.removesuffix(_SUFFIX) for path in paths if _holds(path, text)]
+
     def list(self) -> list[SessionSummary]:
         try:
             names = [name for name in os.listdir(self._folder) if name.endswith(_SUFFIX)]
@@ -282,3 +286,15 @@ def _move_aside(path: Path) -> None:
 def _release(lock: FileLock | None) -> None:
     if lock is not None:
         lock.release()
+
+
+def _written(path: Path) -> float:
+    with contextlib.suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0
+
+
+def _holds(path: Path, text: bytes) -> bool:
+    with contextlib.suppress(OSError), path.open("rb") as lines:
+        return any(text in line for line in lines)
+    return False

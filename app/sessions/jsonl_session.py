@@ -87,6 +87,9 @@ class JsonlSession:
     def get(self, entry_id: str) -> Entry | None:
         return self._index.get(entry_id)
 
+    def chain_entry(self, entry_id: str | None) -> str | UnsetType | None:
+        return chain_entry(self._index, entry_id)
+
     def path(self, leaf_id: str | UnsetType | None = UNSET) -> list[Entry]:
         target = self._leaf_id if isinstance(leaf_id, UnsetType) else leaf_id
         if target is not None and target not in self._index:

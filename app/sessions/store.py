@@ -97,6 +97,13 @@ class Session(Protocol):
         """Returns the entry with that id, or None."""
         ...
 
+    def chain_entry(self, entry_id: str | None) -> str | UnsetType | None:
+        """Returns the entry itself, or for a side entry the one that it hangs on; None is before the first entry.
+
+        UNSET for an entry that is unknown, or hangs on nothing but side entries that are lost or go round in a circle.
+        """
+        ...
+
     def path(self, leaf_id: str | UnsetType | None = UNSET) -> list[Entry]:
         """Returns the entries from the root to ``leaf_id``, by default to the session's own leaf.
 
@@ -139,6 +146,10 @@ class SessionStore(Protocol):
         It is read-only, and says why, while another process has it open. Raises UnknownSession, or StoreError
         when it cannot be read.
         """
+        ...
+
+    def holding(self, text: bytes) -> list[str]:
+        """Returns the ids of the sessions in whose files ``text`` occurs, the file written last first."""
         ...
 
     def list(self) -> list[SessionSummary]:

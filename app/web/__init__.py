@@ -7,6 +7,7 @@ from flask import Flask
 from app.agent.guards import DEFAULT_HOOKS
 from app.models.catalogue import open_model
 from app.runs.conductor import Equipment
+from app.runs.eventlog import JsonlEventLogs
 from app.runs.supervisor import Supervisor
 from app.runs.system_prompt import SYSTEM_PROMPT
 from app.sessions.jsonl import JsonlSessionStore
@@ -20,6 +21,9 @@ from app.web.pages import pages
 from app.web.services import Services
 from app.web.sse import StreamSlots
 from app.web.transcript import session_url
+
+MAX_WAITING = 8
+"""Requests that may wait for a run at once: each holds a thread, and some must be left to stop the run."""
 
 
 def build_app(settings: Settings, current_token: Callable[[], str | None] | None = None) -> Flask:
@@ -42,6 +46,7 @@ def build_app(settings: Settings, current_token: Callable[[], str | None] | None
         settings=settings,
         supervisor=supervisor,
         slots=StreamSlots(settings.max_streams),
+        waiting=StreamSlots(MAX_WAITING),
         current_token=token,
     )
     security.install(app, settings, token)
@@ -57,8 +62,7 @@ def build_supervisor(settings: Settings) -> Supervisor:
     tools = workspace_tools(Workspace(settings.workspace), max_bytes=limit_for_window(model.context_window))
     return Supervisor(
         JsonlSessionStore(settings.data / "sessions", settings.data / "trash"),
-        settings.data / "runs",
-        settings.data / "trash",
+        JsonlEventLogs(settings.data / "runs", settings.data / "trash"),
         Equipment(model, tools, DEFAULT_HOOKS, SYSTEM_PROMPT, settings.max_turns),
         cwd=str(settings.workspace),
     )

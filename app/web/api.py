@@ -7,9 +7,10 @@ from flask import Blueprint, Response, request
 
 from app.protocol.codec import decode_as
 from app.protocol.events import RunDone
+from app.runs.active import ActiveRun
 from app.runs.buffer import Record
-from app.runs.live import ActiveRun, LiveSession
-from app.runs.supervisor import Queued, Started
+from app.runs.live import LiveSession
+from app.runs.supervisor import ABORT_SECONDS, Queued
 from app.web import sse
 from app.web.errors import ApiError, error_response, json_response
 from app.web.security import has_token
@@ -97,10 +98,10 @@ def _wait(live: LiveSession, run: ActiveRun) -> None:
     Raises ApiError 503 when the server is stopped meanwhile: the run is then cut off, not over.
     """
     gone = sse.client_gone(request.environ)
-    while not (live.log.buffer.closed or run.settled.wait(sse.LOOK_SECONDS)):
+    while not (run.settled.wait(sse.LOOK_SECONDS) or live.log.closed):
         if gone():
             return
-    if live.log.buffer.closed and not live.deleting:
+    if live.log.closed and not live.status().deleted:
         raise ApiError(503, "stopping", "Hornbook was stopped while the run worked. It can be continued after a start.")
 
 
@@ -128,8 +129,13 @@ def get_session() -> Response:
 def prompt() -> Response:
     """Sends a message and answers when the run has settled."""
     body = body_as(PromptBody)
-    begun = services().supervisor.prompt(_session_id(body.session_id), _text(body), queue=body.queue)
-    _wait(begun.live, begun.run)
+    if not services().waiting.take():
+        raise ApiError(503, "too_many_waiting", "Too many requests wait for a run. Use POST /api/runs, or try again.")
+    try:
+        begun = services().supervisor.prompt(_session_id(body.session_id), _text(body), queue=body.queue)
+        _wait(begun.live, begun.run)
+    finally:
+        services().waiting.give_back()
     shape = session_shape(begun.live)
     return json_response({**shape, "status": begun.run.status, "runId": begun.run.run_id, "waiting": None})
 
@@ -147,10 +153,11 @@ def start_run() -> Response:
 
 @api.post("/runs/<run_id>/abort")
 def abort(run_id: str) -> Response:
-    """Stops a run, and answers when it has stopped; one that is over stays as it is."""
-    live, run = services().supervisor.abort(run_id)
+    """Stops a run, and answers when it has stopped or after 10 s; one that is over stays as it is."""
+    live = services().supervisor.session_of(run_id)
+    run = live.abort(run_id)
     if run is not None:
-        _wait(live, run)
+        run.settled.wait(ABORT_SECONDS)
     return json_response({"runId": run_id, "sessionId": live.id, "status": _status_of(live, run_id)})
 
 
@@ -164,7 +171,8 @@ def _status_of(live: LiveSession, run_id: str) -> str:
 @api.post("/runs/<run_id>/continue")
 def continue_run(run_id: str) -> Response:
     """Goes on with an interrupted run, under its own id."""
-    begun: Started = services().supervisor.resume(run_id)
+    supervisor = services().supervisor
+    begun = supervisor.resume(supervisor.session_of(run_id), run_id)
     return json_response({"runId": run_id, "sessionId": begun.live.id}, 202)
 
 
@@ -179,7 +187,7 @@ def run_events(run_id: str) -> Response:
         return error_response(503, "too_many_streams", "Too many event streams are open. Try again soon.", headers)
     cursor = RunCursor(live, run_id, start)
     gone = sse.client_gone(request.environ)
-    return sse.stream_response(sse.follow(cursor, gone), slots)
+    return sse.stream_response(sse.follow(cursor, gone), live, slots)
 
 
 class RunCursor:
@@ -212,7 +220,7 @@ class RunCursor:
         )
 
     def over(self) -> bool:
-        return self._done or self._live.log.buffer.closed
+        return self._done or self._live.log.closed
 
 
 def _type_of(record: Record) -> str:

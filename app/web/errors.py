@@ -8,6 +8,7 @@ from werkzeug.exceptions import HTTPException
 
 from app.protocol.codec import encode_line
 from app.runs.errors import Conflict, NotFound, NotStored, RunError
+from app.web import sse
 
 
 class ApiError(Exception):
@@ -50,10 +51,21 @@ def wants_json() -> bool:
     return request.path == "/api" or request.path.startswith("/api/")
 
 
+def wants_piece() -> bool:
+    """Returns whether htmx asks, which swaps a piece of a page."""
+    return request.headers.get("HX-Request") == "true"
+
+
 def error_response(status: int, reason: str, message: str, headers: dict[str, str] | None = None) -> Response:
     """Returns an error in the form that fits who asked."""
     if wants_json():
         return json_response({"reason": reason, "message": message}, status, headers)
+    piece = render_template("partials/problem.html", problem=message, oob=True)
+    if request.endpoint == "pages.stream" and status == 401 and wants_piece():
+        return sse.refused_stream(piece)
+    if wants_piece():
+        # Into its own place, whatever the request was for: what is typed in a form stays.
+        return Response(piece, status, {"HX-Reswap": "none", "Vary": "HX-Request", **(headers or {})})
     # A Strict cookie is withheld when another site or program led here; our own page may ask again and has it then.
     ask_again = status == 401 and request.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site")
     page = render_template("pages/error.html", status=status, message=message, ask_again=ask_again)

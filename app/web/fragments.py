@@ -23,14 +23,16 @@ from app.protocol.events import (
     SessionDeleted,
     SessionRenamed,
     ToolExecutionStart,
+    TurnStart,
 )
 from app.protocol.messages import AssistantMessage, ToolCall, ToolResultMessage
 from app.runs.buffer import Record
-from app.runs.live import LiveSession, Snapshot
+from app.runs.live import LiveSession
+from app.runs.picture import Snapshot
 from app.web import sse
 from app.web.transcript import call_item, delta_of, dom_id, message_item, transcript
 
-CHANGES_STATUS = (AgentStart, RunDone, QueueChanged, SessionRenamed, SessionDeleted, LeafMoved, ToolExecutionStart)
+CHANGES_STATUS = (AgentStart, TurnStart, ToolExecutionStart, RunDone, QueueChanged, SessionDeleted, LeafMoved)
 
 
 @dataclass
@@ -46,7 +48,7 @@ class PageCursor:
         return [] if self._deleted else self.live.log.wait(self.n, seconds, hold=hold)
 
     def over(self) -> bool:
-        return self._deleted or self.live.log.buffer.closed
+        return self._deleted or self.live.log.closed
 
     def greet(self) -> bytes:
         """Returns the state as it is now: after a restart no event tells a waiting page that its run has stopped."""
@@ -68,7 +70,7 @@ class PageCursor:
         self.n = records[-1].n
         message = self._frames(self._pieces([record.event for record in records]))
         # One that was brought back has the event of its deletion in its past.
-        if self.live.deleting and any(isinstance(record.event, SessionDeleted) for record in records):
+        if self.live.status().deleted and any(isinstance(record.event, SessionDeleted) for record in records):
             self._deleted = True
             message += sse.frame(b"end", event="close")
         return message
@@ -77,15 +79,15 @@ class PageCursor:
     def _frames(pieces: Sequence[tuple[int, str]]) -> bytes:
         return b"".join(sse.frame(piece.encode(), event_id=n) for n, piece in pieces)
 
-    def _template(self, name: str, **values: Any) -> Markup:
-        return Markup(self.environment.get_template(f"partials/{name}.html").render(**values))
+    def _template(self, partial: str, **values: Any) -> Markup:
+        return Markup(self.environment.get_template(f"partials/{partial}.html").render(**values))
 
     def _whole(self, picture: Snapshot) -> list[str]:
         items = transcript(picture.path, picture.partial_id, picture.partial)
         return [self._template("transcript", items=items, oob=True), self._status()]
 
     def _status(self) -> str:
-        return self._template("status", session=self.live.snapshot(), oob=True)
+        return self._template("status", session=self.live.status(), oob=True)
 
     def _pieces(self, events: Sequence[Event]) -> list[tuple[int, str]]:
         """Returns the pieces, each with the number up to which the page then is; deltas that follow are one piece."""
@@ -113,6 +115,8 @@ class PageCursor:
                 return self._template("call", call=call_item(call, result), oob=True)
             case MessageEnd(message=AssistantMessage() as message):
                 return self._template("message", item=message_item(event.entry_id or "", message), oob=True)
+            case SessionRenamed():
+                return self._template("name", name=event.name, oob=True)
             case MessageEnd(discarded=True):
                 return self._template("discarded", id=dom_id("m", event.entry_id or ""))
             case _:
@@ -127,11 +131,5 @@ class PageCursor:
         return self._template("append", item=item)
 
     def _call(self, result: ToolResultMessage) -> ToolCall:
-        for stored in reversed(list(self.live.session.entries)):
-            message = getattr(stored.entry, "message", None)
-            if isinstance(message, AssistantMessage):
-                content = message.content if isinstance(message.content, list) else []
-                for block in content:
-                    if isinstance(block, ToolCall) and block.id == result.tool_call_id:
-                        return block
-        return ToolCall(id=result.tool_call_id, name=result.tool_name, arguments={})
+        known = self.live.history.call(result.tool_call_id)
+        return known or ToolCall(id=result.tool_call_id, name=result.tool_name, arguments={})

@@ -8,6 +8,7 @@ from app.runs.errors import NotStored, RunError
 from app.runs.live import LiveSession
 from app.web import sse
 from app.web.api import one_line
+from app.web.errors import wants_piece
 from app.web.fragments import PageCursor
 from app.web.services import services
 from app.web.transcript import transcript
@@ -54,9 +55,9 @@ def session_page(live: LiveSession, *, text: str = "", problem: str = "") -> str
 
 @pages.post("/sessions/<session_id>/prompt")
 def prompt(session_id: str) -> Any:
-    """Sends a message, or queues it while a run works. htmx gets the composer back, a plain form the page."""
-    text = request.form.get("text", "")
-    live = services().supervisor.open(session_id)
+    """Sends a message, or queues it while a run works. htmx gets the problem, if any; a plain form gets the page."""
+    text = request.form.get("text", "").replace("\r\n", "\n")
+    live = services().supervisor.open_anew(session_id)
     problem, status = "", 200
     if not text.strip():
         problem, status = "Write something first.", 422
@@ -65,10 +66,8 @@ def prompt(session_id: str) -> Any:
             services().supervisor.prompt(session_id, text, queue=True)
         except RunError as refusal:
             problem, status = str(refusal), 507 if isinstance(refusal, NotStored) else 409
-    if request.headers.get("HX-Request") == "true":
-        kept = text if problem else ""
-        form = render_template("partials/composer.html", session=live.snapshot(), text=kept, problem=problem)
-        return Response(form, status, {"Vary": "HX-Request"})
+    if wants_piece():
+        return Response(render_template("partials/problem.html", problem=problem), status, {"Vary": "HX-Request"})
     if problem:
         return Response(session_page(live, text=text, problem=problem), status)
     return redirect(url_for("pages.session", session_id=session_id), 303)
@@ -77,18 +76,20 @@ def prompt(session_id: str) -> Any:
 @pages.post("/sessions/<session_id>/abort")
 def abort(session_id: str) -> Any:
     """Stops what works in the session; an interrupted run is given up."""
-    picture = services().supervisor.open(session_id).snapshot()
-    run_id = picture.run_id or picture.interrupted
+    live = services().supervisor.open_anew(session_id)
+    status = live.status()
+    run_id = status.run_id or status.interrupted
     if run_id is not None:
-        services().supervisor.abort(run_id)
+        live.abort(run_id)
     return _done(session_id)
 
 
 @pages.post("/sessions/<session_id>/continue")
 def continue_run(session_id: str) -> Any:
-    picture = services().supervisor.open(session_id).snapshot()
-    if picture.interrupted is not None:
-        services().supervisor.resume(picture.interrupted)
+    live = services().supervisor.open_anew(session_id)
+    run_id = live.status().interrupted
+    if run_id is not None:
+        services().supervisor.resume(live, run_id)
     return _done(session_id)
 
 
@@ -112,7 +113,7 @@ def restore(session_id: str) -> Any:
 
 def _done(session_id: str) -> Any:
     """htmx needs nothing back: what changed comes through the stream. A plain form gets the page."""
-    if request.headers.get("HX-Request") == "true":
+    if wants_piece():
         return Response(status=204)
     return redirect(url_for("pages.session", session_id=session_id), 303)
 
@@ -126,4 +127,4 @@ def stream(session_id: str) -> Response:
         return sse.refused_stream()
     after = max(sse.last_event_id(request.args.get("after")), sse.last_event_id(request.headers.get("Last-Event-ID")))
     cursor = PageCursor(live, current_app.jinja_env, after)
-    return sse.stream_response(sse.follow(cursor, sse.client_gone(request.environ)), slots)
+    return sse.stream_response(sse.follow(cursor, sse.client_gone(request.environ)), live, slots)

@@ -156,7 +156,8 @@ def _check_token(token: str, settings: Settings) -> Any:
 
 def _enter(given: str, token: str, settings: Settings) -> Any:
     """First visit by link: sets the cookie and sends the browser to the address without the token."""
-    if not _same(given, token):
+    by_cookie = _same(request.cookies.get(cookie_name(settings), ""), token)
+    if not by_cookie and not _same(given, token):
         raise ApiError(401, "unauthorized", "The token in this link is not, or no longer, the right one.")
     rest = [(key, value) for key, value in request.args.items(multi=True) if key != "token"]
     query = f"?{urlencode(rest)}" if rest else ""

@@ -14,11 +14,12 @@ from app.web.sse import StreamSlots
 
 @dataclass(frozen=True)
 class Services:
-    """The parts behind the views."""
+    """The parts behind the views. ``slots`` bounds open streams, ``waiting`` requests that wait for a run."""
 
     settings: Settings
     supervisor: Supervisor
     slots: StreamSlots
+    waiting: StreamSlots
     current_token: Callable[[], str | None]
 
 

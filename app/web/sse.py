@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from flask import Response
 
 from app.runs.buffer import Record, is_delta
+from app.runs.live import LiveSession
 
 HEARTBEAT_SECONDS = 15.0
 LOOK_SECONDS = 1.0
@@ -48,11 +49,11 @@ class StreamSlots:
 
 
 class _Held:
-    """An iterator that gives its slot back when the server closes it, even if it was never started."""
+    """An iterator that lets go of what it holds when the server closes it, even if it was never started."""
 
-    def __init__(self, chunks: Iterator[bytes], slots: StreamSlots) -> None:
+    def __init__(self, chunks: Iterator[bytes], release: Callable[[], None]) -> None:
         self._chunks = chunks
-        self._slots: StreamSlots | None = slots
+        self._release: Callable[[], None] | None = release
 
     def __iter__(self) -> Iterator[bytes]:
         return self
@@ -61,19 +62,29 @@ class _Held:
         return next(self._chunks)
 
     def close(self) -> None:
-        slots, self._slots = self._slots, None
-        if slots is not None:
-            slots.give_back()
+        release, self._release = self._release, None
+        if release is not None:
+            release()
 
 
-def stream_response(chunks: Iterator[bytes], slots: StreamSlots) -> Response:
-    """Returns a streaming answer that holds one of ``slots``, which the caller has taken."""
-    return Response(_Held(chunks, slots), mimetype="text/event-stream", headers=HEADERS)
+def stream_response(chunks: Iterator[bytes], live: LiveSession, slots: StreamSlots) -> Response:
+    """Returns a streaming answer that reads ``live`` and holds one of ``slots``, which the caller has taken."""
+    live.add_reader()
+
+    def release() -> None:
+        live.remove_reader()
+        slots.give_back()
+
+    return Response(_Held(chunks, release), mimetype="text/event-stream", headers=HEADERS)
 
 
-def refused_stream() -> Response:
-    """Returns an answer that makes a page try again later: hx-sse never retries a first connect that failed."""
-    return Response(b"retry: 2000\n\n", mimetype="text/event-stream", headers=HEADERS)
+def refused_stream(piece: str = "") -> Response:
+    """Returns an answer that makes a page try again later: hx-sse never retries a first connect that failed.
+
+    ``piece`` is what the page shows meanwhile.
+    """
+    chunk = b"retry: 2000\n\n" + (frame(piece.encode()) if piece else b"")
+    return Response(chunk, mimetype="text/event-stream", headers=HEADERS)
 
 
 class Reader(Protocol):

@@ -17,13 +17,12 @@ from app.protocol.model import ModelEvent, ModelRequest, events_of_message
 from app.protocol.tools import Effect, ToolResult
 from app.runs import log as log_module
 from app.runs.errors import NotStored
-from app.runs.history import runs_of
 from app.runs.live import LiveSession
 from app.runs.log import EventFile
 from app.runs.supervisor import Supervisor
 from app.sessions.files import Files
 from app.sessions.lines import parse
-from tests.running import InlineExecutor, assert_valid, ends_of, events_of, lasting, started, supervisor_in
+from tests.running import InlineExecutor, assert_valid, ends_of, events_of, lasting, runs_of, started, supervisor_in
 from tests.support import call, say, tool
 
 APPENDS, LOG_APPENDS = 10, 30

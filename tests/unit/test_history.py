@@ -14,7 +14,8 @@ from app.protocol.entries import (
     UnknownEntry,
 )
 from app.protocol.messages import AssistantMessage, Message, ToolCall, UserMessage
-from app.runs.history import RunRecord, call_ids_on, effect_begun, name_of, newest_run_on, queue_of, runs_of
+from app.runs.history import History, RunRecord, call_ids_on
+from tests.running import queue_of, runs_of
 from tests.support import call, say
 
 STAMP = "2026-01-02T03:04:05.678Z"
@@ -76,12 +77,12 @@ def test_odd_run_entries_are_passed_over() -> None:
 
 def test_the_newest_run_of_a_branch_made_its_newest_message() -> None:
     first, second = [message("1"), message("2", "1")], [message("3", "1")]
-    runs = runs_of([begun("a"), *first, ended("a"), begun("b"), *second, ended("b")])
-    assert newest_run_on(first, runs) == "a"
-    assert newest_run_on([first[0], *second], runs) == "b"
-    assert newest_run_on([message("foreign"), first[0], message("foreign2")], runs) == "a"
-    assert newest_run_on([message("foreign")], runs) is None
-    assert newest_run_on([], runs) is None
+    history = History([begun("a"), *first, ended("a"), begun("b"), *second, ended("b")])
+    assert history.newest_run_on(first) == "a"
+    assert history.newest_run_on([first[0], *second]) == "b"
+    assert history.newest_run_on([message("foreign"), first[0], message("foreign2")]) == "a"
+    assert history.newest_run_on([message("foreign")]) is None
+    assert history.newest_run_on([]) is None
 
 
 def test_the_queue_is_what_was_added_and_neither_taken_removed_nor_returned() -> None:
@@ -103,11 +104,11 @@ def test_an_effect_counts_only_on_the_branch_of_its_call() -> None:
     begun_here = custom(TOOL_STARTED, {"toolCallId": "t", "target": "n", "before": "", "after": "h1"}, "here")
     begun_there = custom(TOOL_STARTED, {"toolCallId": "t", "target": "n", "before": "", "after": "h2"}, "there")
     entries: list[Entry] = [here, begun_here, there, begun_there]
-    found = effect_begun(entries, [here], "t")
+    found = History(entries).effect_begun([here], "t")
     assert found is not None and found.after == "h1"
-    assert effect_begun(entries, [here], "other") is None
-    assert effect_begun(entries, [message("elsewhere")], "t") is None
-    assert effect_begun([here, custom(TOOL_STARTED, {"toolCallId": "t"}, "here")], [here], "t") is None
+    assert History(entries).effect_begun([here], "other") is None
+    assert History(entries).effect_begun([message("elsewhere")], "t") is None
+    assert History([here, custom(TOOL_STARTED, {"toolCallId": "t"}, "here")]).effect_begun([here], "t") is None
 
 
 def test_call_ids_are_those_of_the_path() -> None:
@@ -121,5 +122,5 @@ def test_the_latest_name_that_is_not_blank_counts() -> None:
         return SessionInfoEntry(id="n", parent_id=None, timestamp=STAMP, name=name)
 
     unknown = UnknownEntry(id="u", parent_id=None, timestamp=STAMP, type="later")
-    assert name_of([named("first"), named(" second "), named(" "), named(None), unknown]) == "second"
-    assert name_of([unknown]) == ""
+    assert History([named("first"), named(" second "), named(" "), named(None), unknown]).name == "second"
+    assert History([unknown]).name == ""

@@ -28,11 +28,11 @@ from app.protocol.events import (
 from app.protocol.messages import AssistantMessage, TextContent, ToolResultMessage, UserMessage
 from app.protocol.model import events_of_message
 from app.protocol.tools import ToolError
-from app.runs.history import RunRecord, runs_of
+from app.runs.history import RunRecord
 from app.runs.live import LiveSession
 from app.runs.log import EventFile
 from app.runs.repair import logged_as_done, missing_events, missing_session_events
-from tests.running import InlineExecutor, started, supervisor_in
+from tests.running import InlineExecutor, runs_of, started, supervisor_in
 from tests.support import FakeModel, call, say, tool
 
 Key = tuple[str, str | None, bool]

@@ -234,9 +234,14 @@ def test_data_and_workspace_must_not_lie_in_one_another(tmp_path: Path, workspac
     (tmp_path / workspace).mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / data)
     for folder in (tmp_path / data, tmp_path / "link"):
-        with pytest.raises(SettingsError, match="lie in one another.*--data"):
+        with pytest.raises(SettingsError, match=r"lie in one another.*--data"):
             prepare_folders(Settings(workspace=tmp_path / workspace, data=folder))
     assert not (tmp_path / data / "sessions").exists()
+
+
+def test_folders_side_by_side_whose_names_begin_alike_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "course").mkdir()
+    prepare_folders(Settings(workspace=tmp_path / "course", data=tmp_path / "course-data"))
 
 
 def test_a_missing_workspace_is_refused_and_not_made(tmp_path: Path) -> None:
@@ -257,8 +262,9 @@ def test_a_file_as_workspace_is_refused(tmp_path: Path) -> None:
 def test_a_file_where_the_data_should_be_is_refused(tmp_path: Path, blocked: str) -> None:
     (tmp_path / blocked).parent.mkdir(exist_ok=True)
     (tmp_path / blocked).write_text("in the way", "utf-8")
-    with pytest.raises(SettingsError, match="data folder") as refused:
-        prepare_folders(Settings(workspace=tmp_path, data=tmp_path / "data"))
+    (tmp_path / "course").mkdir()
+    with pytest.raises(SettingsError, match=r"data folder .* cannot be used") as refused:
+        prepare_folders(Settings(workspace=tmp_path / "course", data=tmp_path / "data"))
     assert "--data" in str(refused.value)
     assert (tmp_path / blocked).read_text("utf-8") == "in the way"
 

@@ -10,10 +10,9 @@ from app.protocol.events import Event, MessageUpdate, RunDone, SessionRenamed
 from app.protocol.messages import UserMessage, text_of
 from app.protocol.model import ModelEvent, ModelRequest, events_of_message
 from app.runs.errors import Conflict
-from app.runs.history import runs_of
 from app.runs.live import LiveSession
 from app.runs.supervisor import Queued, Started, Supervisor
-from tests.running import PATIENCE, assert_valid, ends_of, events_of, supervisor_in
+from tests.running import PATIENCE, abort, assert_valid, ends_of, events_of, runs_of, supervisor_in
 from tests.support import call, say, tool
 
 PROMPTS = 12
@@ -79,7 +78,7 @@ class Round:
             assert found, "nothing happens"
             seen += [record.event for record in found]
         run_id = next(event.run_id for event in reversed(seen) if event.run_id is not None)
-        _, run = self.supervisor.abort(run_id)
+        _, run = abort(self.supervisor, run_id)
         self.stopped.append(run_id)
         assert run is None or run.settled.wait(PATIENCE)
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,18 @@ from app.protocol.messages import AssistantMessage, UserMessage, text_of
 from app.protocol.model import ModelRequest, StreamStart, TextDelta, TextStart
 from app.protocol.tools import Effect, ToolResult
 from app.runs.errors import Conflict, NotFound, NotStored
-from app.runs.history import runs_of
 from app.runs.live import LiveSession
 from app.runs.supervisor import Queued, Started, Supervisor
 from tests.running import (
     PATIENCE,
     Gate,
     InlineExecutor,
+    abort,
     ends_of,
     events_of,
     lasting,
+    resume,
+    runs_of,
     said,
     settle,
     started,
@@ -157,7 +160,7 @@ def test_a_second_prompt_while_one_runs_is_refused_and_changes_nothing(make: Mak
     for refused in (
         lambda: supervisor.prompt(None, "second"),
         lambda: begun.live.move(None),
-        lambda: supervisor.resume(begun.run.run_id),
+        lambda: resume(supervisor, begun.run.run_id),
     ):
         with pytest.raises(Conflict) as problem:
             refused()
@@ -188,7 +191,7 @@ def test_a_page_sees_the_message_that_is_being_written(make: Make) -> None:
     assert (picture.state, picture.run_id) == ("running", begun.run.run_id)
     assert picture.partial_id is not None and {event.entry_id for event in picture.partial} == {picture.partial_id}
     assert "half" in str(picture.partial) and picture.n == events_of(begun.live)[-1].n
-    supervisor.abort(begun.run.run_id)
+    abort(supervisor, begun.run.run_id)
     settle(begun.run)
     assert begun.live.snapshot().partial == []
 
@@ -247,7 +250,7 @@ def test_a_stop_gives_what_waits_back_and_keeps_partial_text(make: Make) -> None
     begun = started(supervisor.prompt(None, "a"))
     reads_half(begun.live, begun.run.run_id)
     supervisor.prompt(None, "later", queue=True)
-    assert supervisor.abort(begun.run.run_id) == (begun.live, begun.run)
+    assert abort(supervisor, begun.run.run_id) == (begun.live, begun.run)
     assert settle(begun.run).status == "aborted"
     assert said(begun.live.snapshot().messages) == ["user: a", "assistant: half"]
     assert queue_texts(begun.live) == [["later"], []] and begun.live.queue == []
@@ -404,7 +407,7 @@ def test_an_effect_that_was_begun_before_a_crash_is_done_once_or_left_alone(
         again = context.before_effect(Effect("note", found, "new"))
         return ToolResult.of_text("done again" if again else "done before")
 
-    resumed = make(say("so"), tools=[tool("W", take_up)]).resume(begun.run.run_id)
+    resumed = resume(make(say("so"), tools=[tool("W", take_up)]), begun.run.run_id)
     assert settle(resumed.run).status == "done"
     result = resumed.live.snapshot().messages[2]
     assert answer in text_of(result.content) and result.is_error == (answer == "unknown")  # type: ignore[union-attr]
@@ -472,7 +475,7 @@ def test_a_deletion_that_fails_is_told_as_such_and_loses_nothing(make: Make, tmp
 
 def test_a_session_that_is_being_deleted_takes_nothing(make: Make) -> None:
     live = make().create()
-    live.deleting = True
+    live.start_deleting()
     with pytest.raises(Conflict) as problem:
         live.begin("x", "run_x")
     assert problem.value.reason == "deleting"
@@ -485,7 +488,7 @@ def test_stopping_a_finished_run_changes_nothing(make: Make) -> None:
     supervisor = make(say("one"))
     begun = ask(supervisor)
     size = len(begun.live.entries())
-    assert supervisor.abort(begun.run.run_id) == (begun.live, None)
+    assert abort(supervisor, begun.run.run_id) == (begun.live, None)
     assert len(begun.live.entries()) == size and len(ends_of(begun.live, begun.run.run_id)) == 1
 
 
@@ -506,11 +509,11 @@ def test_stopping_an_interrupted_run_ends_it_once(make: Make) -> None:
     supervisor = make()
     live = supervisor.open(session_id)
     assert (live.snapshot().interrupted, live.state, ends_of(live, run_id)) == (run_id, "idle", [])
-    assert supervisor.abort(run_id) == (live, None)
-    assert supervisor.abort(run_id) == (live, None)
+    assert abort(supervisor, run_id) == (live, None)
+    assert abort(supervisor, run_id) == (live, None)
     assert [event.status for event in ends_of(live, run_id)] == ["aborted"] and live.interrupted is None
     with pytest.raises(Conflict) as problem:
-        supervisor.resume(run_id)
+        resume(supervisor, run_id)
     assert problem.value.reason == "not_interrupted"
     supervisor.close()
     again = make().open(session_id)
@@ -520,7 +523,7 @@ def test_stopping_an_interrupted_run_ends_it_once(make: Make) -> None:
 def test_an_interrupted_run_is_continued_under_its_own_id(make: Make) -> None:
     session_id, run_id = interrupted_session(make)
     supervisor = make(say("whole"), say("second"))
-    begun = supervisor.resume(run_id)
+    begun = resume(supervisor, run_id)
     settle(begun.run)
     live = begun.live
     assert (live.id, begun.run.run_id, begun.run.status) == (session_id, run_id, "done")
@@ -711,13 +714,13 @@ def test_a_session_that_another_process_has_open_is_read_but_never_written(make:
             lambda: supervisor.rename(session_id, "n"),
             lambda: live.unqueue("q"),
             lambda: supervisor.delete(session_id),
-            lambda: supervisor.resume(run_id),
+            lambda: resume(supervisor, run_id),
         ]
         for act in refused:
             with pytest.raises(Conflict) as problem:
                 act()
             assert problem.value.reason == "read_only"
-        supervisor.abort(run_id)
+        abort(supervisor, run_id)
         supervisor.close()
         assert contents(tmp_path) == before
         other.stdin.close()
@@ -756,7 +759,7 @@ def test_a_run_is_found_by_its_id_in_a_session_that_is_not_open(make: Make) -> N
 def test_an_unknown_run_is_not_found(make: Make, run_id: str) -> None:
     supervisor = make(say("one"))
     ask(supervisor)
-    for look in (supervisor.session_of, supervisor.abort, supervisor.resume):
+    for look in (supervisor.session_of, partial(abort, supervisor), partial(resume, supervisor)):
         with pytest.raises(NotFound) as problem:
             look(run_id)
         assert problem.value.reason == "unknown_run"

@@ -55,9 +55,10 @@ def shown(soup: BeautifulSoup) -> list[tuple[str, str]]:
 
 
 def submit(client: FlaskClient, form: Tag | None, **fields: str) -> Any:
-    """Sends a form as a browser without JavaScript does."""
+    """Sends a form as a browser without JavaScript does, its hidden fields included."""
     assert form is not None and str(form["method"]).casefold() == "post"
-    return client.post(str(form["action"]), data=fields)
+    hidden = {str(field["name"]): str(field["value"]) for field in form.select("input[type=hidden]")}
+    return client.post(str(form["action"]), data={**hidden, **fields})
 
 
 def form_with(soup: BeautifulSoup, button: str) -> Tag | None:
@@ -135,8 +136,9 @@ def test_the_stream_of_a_page_hangs_on_an_empty_element_and_starts_where_the_pag
     greeting, renamed = next(events), next(events)
     response.close()
     assert int(renamed.id) > int(greeting.id) == int(address.partition("after=")[2])
-    for event in (greeting, renamed):
-        assert [tag["id"] for tag in page(event.data).select("[hx-swap-oob]")] == ["status"]
+    for event, place in ((greeting, "status"), (renamed, "name")):
+        assert [tag["id"] for tag in page(event.data).select("[hx-swap-oob]")] == [place]
+    assert page(renamed.data).get_text(strip=True) == "later"
 
 
 @pytest.mark.parametrize("path", ["/sessions/nobody", "/nothing", "/sessions/", "/static/nothing.js"])
@@ -165,7 +167,7 @@ def test_a_message_is_sent_by_post_303_get(client: FlaskClient) -> None:
     settle(client, client.get("/api/session").json["events"][0]["runId"])
     soup = session_page(client, session_id)
     assert [role for role, _ in shown(soup)] == ["user", "assistant"]
-    assert soup.select_one("#composer textarea").get_text() == ""  # type: ignore[union-attr]
+    assert typed(soup) == ""
 
 
 @pytest.mark.parametrize("text", ["", " \n ", "\u3000"])
@@ -180,7 +182,12 @@ def test_a_blank_message_comes_back_with_the_form_and_a_sentence(client: FlaskCl
     assert client.get("/api/session").json["entries"] == []
 
 
-def test_htmx_gets_the_composer_and_nothing_else(new_app: NewApp, gate: NewGate) -> None:
+def typed(soup: Any) -> str:
+    """What stands in the composer: a browser drops the first line end in a textarea."""
+    return str(soup.select_one("#composer textarea").get_text()).removeprefix("\n")
+
+
+def test_htmx_gets_the_problem_and_nothing_else_so_that_what_is_typed_stays(new_app: NewApp, gate: NewGate) -> None:
     held = gate()
     client = new_app(FakeModel(held)).test_client()
     session_id = new_session(client)
@@ -188,11 +195,8 @@ def test_htmx_gets_the_composer_and_nothing_else(new_app: NewApp, gate: NewGate)
     blank = client.post(f"/sessions/{session_id}/prompt", data={"text": ""}, headers=HTMX)
     for response, status, problem in ((sent, 200, None), (blank, 422, "Write something first.")):
         assert (response.status_code, response.headers["Vary"]) == (status, "HX-Request")
-        (form,) = [tag for tag in page(response.data).contents if isinstance(tag, Tag)]
-        assert form["id"] == "composer"
-        assert form.textarea is not None and form.textarea.get_text() == ""
-        alert = form.select_one('[role="alert"]')
-        assert (alert.get_text() if alert else None) == problem
+        (place,) = [tag for tag in page(response.data).contents if isinstance(tag, Tag)]
+        assert (place["id"], place["role"], place.get_text()) == ("problem", "alert", problem or "")
 
 
 def test_what_was_typed_is_kept_when_it_cannot_be_stored(client: FlaskClient, settings: Settings) -> None:
@@ -206,10 +210,54 @@ def test_what_was_typed_is_kept_when_it_cannot_be_stored(client: FlaskClient, se
     for headers in ({}, HTMX):
         response = client.post(f"/sessions/{session_id}/prompt", data={"text": HOSTILE}, headers=headers)
         assert response.status_code == 507
-        composer = page(response.data).select_one("#composer")
-        assert composer is not None
-        assert composer.select_one('[role="alert"]').get_text() == "The disk is full."  # type: ignore[union-attr]
-        assert composer.select_one("textarea").get_text() == HOSTILE  # type: ignore[union-attr]
+        soup = page(response.data)
+        assert soup.select_one('[role="alert"]').get_text() == "The disk is full."  # type: ignore[union-attr]
+        assert headers or typed(soup) == HOSTILE
+
+
+@pytest.mark.parametrize(
+    ("path", "data"), [("prompt", {"text": "x" * 300_000}), ("continue", {}), ("queue/q/remove", {})]
+)
+def test_an_error_of_any_request_of_htmx_goes_to_its_place_and_swaps_nothing_else(
+    client: FlaskClient, path: str, data: dict[str, str]
+) -> None:
+    where = new_session(client) if path != "continue" else "nobody"
+    response = client.post(f"/sessions/{where}/{path}", data=data, headers=HTMX)
+    assert response.status_code in (404, 413) and response.headers["HX-Reswap"] == "none"
+    (place,) = [tag for tag in page(response.data).contents if isinstance(tag, Tag)]
+    assert (place["id"], place["hx-swap-oob"]) == ("problem", "true") and place.get_text(strip=True)
+
+
+def test_a_page_whose_token_is_no_longer_right_is_told_so_through_its_stream(new_app: NewApp) -> None:
+    client = new_app(token="secret").test_client()
+    told = client.get("/sessions/x/stream", headers=HTMX)
+    assert (told.status_code, told.mimetype) == (200, "text/event-stream")
+    (event,) = parse_stream(told.data.removeprefix(b"retry: 2000\n\n"))
+    assert "link that Hornbook printed" in page(event.data).select_one("#problem").get_text()  # type: ignore[union-attr]
+    assert client.get("/sessions/x/stream").status_code == 401
+
+
+def test_line_ends_of_a_form_become_plain_ones(client: FlaskClient) -> None:
+    session_id = new_session(client)
+    client.post(f"/sessions/{session_id}/prompt", data={"text": "one\r\ntwo"})
+    settle(client, client.get("/api/session").json["events"][0]["runId"])
+    assert client.get("/api/session").json["messages"][0]["content"][0]["text"] == "one\ntwo"
+
+
+def test_a_message_given_back_is_shown_and_can_be_sent(new_app: NewApp, gate: NewGate) -> None:
+    held = gate()
+    client = new_app(FakeModel(held, say("fine"))).test_client()
+    session_id = new_session(client)
+    run_id, _ = start(client, "hello", sessionId=session_id)
+    held.wait()
+    client.post("/api/runs", json={"text": "<b>and this", "sessionId": session_id, "queue": True})
+    client.post(f"/api/runs/{run_id}/abort")
+    form = session_page(client, session_id).select_one("#status .returned form")
+    assert form is not None and "<b>and this" in form.get_text()
+    submit(client, form)
+    soup = session_page(client, session_id)
+    assert soup.select_one("#status .returned") is None
+    assert [text for role, text in shown(soup) if role == "user"] == ["hello", "<b>and this"]
 
 
 def test_a_running_page_refreshes_itself_without_javascript_and_can_be_stopped(new_app: NewApp, gate: NewGate) -> None:

@@ -1,0 +1,31 @@
+"""The run that works now."""
+
+import threading
+import uuid
+from dataclasses import dataclass, field
+
+from app.protocol.cancel import CancelToken
+from app.protocol.events import RunStatus
+
+
+@dataclass
+class ActiveRun:
+    """A run between its start and its end in this process.
+
+    ``settled`` is set once it is over; ``status`` and ``error`` then say how. ``entry_ids`` are the messages it made,
+    ``open_entry_id`` is that of the message being written, ``turn_open`` says that a turn was announced already.
+    """
+
+    run_id: str
+    cancel: CancelToken = field(default_factory=CancelToken)
+    settled: threading.Event = field(default_factory=threading.Event)
+    entry_ids: list[str] = field(default_factory=list)
+    turn_open: bool = False
+    open_entry_id: str | None = None
+    status: RunStatus = "error"
+    error: str = ""
+
+
+def new_run_id() -> str:
+    """Returns a new run id, unique over all sessions."""
+    return f"run_{uuid.uuid4().hex[:16]}"
