@@ -130,10 +130,56 @@ def test_after_kill_9_the_page_comes_back_with_the_typed_text_and_the_run_goes_o
         expect(page.get_by_role("button", name="Continue")).to_be_visible()
         expect(page.get_by_label("Your message")).to_have_value("half a thought")
         page.get_by_role("button", name="Continue").click()
+        expect(page.get_by_role("button", name="Stop")).to_be_visible()
         expect(page.locator(".message.assistant").last).to_contain_text("There is a README.")
         settled(page)
         expect(page.get_by_role("button", name="Continue")).to_have_count(0)
         expect(page.locator(".call")).to_have_count(2)
+
+
+def test_what_is_typed_survives_a_sending_and_every_error(
+    tmp_path: Path, workspace: Path, script: Callable[..., str], visit: Callable[..., Page]
+) -> None:
+    with running_server(data=tmp_path / "data", workspace=workspace, model=script()) as server:
+        page = visit(server)
+        page.get_by_role("button", name="New session").click()
+        field, problem = page.get_by_label("Your message"), page.locator("#problem")
+        # Held back, so that one can type while the message is on its way.
+        page.route("**/prompt", lambda route: (field.press_sequentially("the next"), route.continue_()))
+        send(page, "the first")
+        expect(page.locator(".message.user")).to_have_text("the first")
+        expect(field).to_have_value("the next")
+        page.unroute("**/prompt")
+        settled(page)
+        send(page, "x" * 300_000)
+        expect(problem).to_contain_text("larger than 256 KiB")
+        expect(field).to_have_value("x" * 300_000)
+        page.route("**/prompt", lambda route: route.abort())
+        send(page, "into the void")
+        expect(problem).to_contain_text("Not sent")
+        expect(field).to_have_value("into the void")
+        page.unroute("**/prompt")
+        page.context.clear_cookies()
+        page.get_by_role("button", name="Send").click()
+        expect(problem).to_contain_text("link that Hornbook printed")
+        expect(field).to_have_value("into the void")
+
+
+def test_a_deleted_session_says_so_on_its_open_page_and_can_be_brought_back(
+    tmp_path: Path, workspace: Path, script: Callable[..., str], visit: Callable[..., Page]
+) -> None:
+    with running_server(data=tmp_path / "data", workspace=workspace, model=script()) as server:
+        page = visit(server)
+        page.get_by_role("button", name="New session").click()
+        expect(page.locator("#name")).to_have_text("Session")
+        session_id = page.url.rpartition("/")[2]
+        server.request("PATCH", f"/api/sessions/{session_id}", {"name": "Tides"})
+        expect(page.locator("#name")).to_have_text("Tides")
+        server.request("DELETE", f"/api/sessions/{session_id}")
+        expect(page.locator("#status")).to_contain_text("moved to the trash")
+        page.get_by_role("button", name="Undo").click()
+        expect(page.locator("#name")).to_have_text("Tides")
+        expect(page.locator("#status")).to_have_text("")
 
 
 def test_everything_works_with_javascript_off(

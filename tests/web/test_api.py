@@ -1,6 +1,7 @@
 """The JSON API: shapes, statuses, errors, and what each address does."""
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from app.protocol.cancel import CancelToken
 from app.protocol.codec import encode_line
 from app.protocol.model import ModelEvent, ModelRequest, StreamError, StreamStart
 from app.settings import Settings
+from app.web import MAX_WAITING
 from tests.support import FakeModel, call, say
-from tests.web.helpers import Gate, calls_of, settle, start, stop_app, text_of, texts, word
+from tests.web.helpers import SECONDS, Gate, calls_of, settle, start, stop_app, text_of, texts, word
 from tests.web.helpers import say_to as prompt
 
 SESSION_KEYS = {"sessionId", "leafId", "state", "messages", "events", "entries", "tools"}
@@ -706,3 +708,30 @@ def test_health_without_the_token_says_only_that_it_lives(new_app: NewApp) -> No
     assert (wrong.status_code, set(wrong.json)) == (200, {"ok", "version"})
     right = client.get("/api/health", headers={"Authorization": "Bearer right"})
     assert set(right.json) == {"ok", "version", "capabilities"}
+
+
+def test_prompts_that_wait_leave_room_to_stop_the_run(new_app: NewApp, gate: NewGate) -> None:
+    held = gate()
+    app = new_app(FakeModel(held, *[say("more")] * MAX_WAITING))
+    client = app.test_client()
+    answers: list[int] = []
+
+    def wait(text: str) -> None:
+        answers.append(app.test_client().post("/api/prompt", json={"text": text, "queue": True}).status_code)
+
+    waiting = [threading.Thread(target=wait, args=(str(number),)) for number in range(MAX_WAITING)]
+    for thread in waiting:
+        thread.start()
+    held.wait()
+    slots = app.extensions["hornbook"].waiting
+    while slots.take():  # until all of them wait
+        slots.give_back()
+        waiting[0].join(0.01)
+    refused = client.post("/api/prompt", json={"text": "one more", "queue": True})
+    assert (refused.status_code, refused.json["reason"]) == (503, "too_many_waiting")
+    assert "one more" not in str(client.get("/api/session").json["entries"])
+    held.open.set()
+    for thread in waiting:
+        thread.join(SECONDS)
+    assert answers == [200] * MAX_WAITING
+    assert client.post("/api/prompt", json={"text": "and now"}).status_code == 200
