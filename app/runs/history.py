@@ -1,6 +1,6 @@
 """What a session's entries say about its runs, its queue and its effects: one fold, kept up to date entry by entry."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from app.protocol.entries import (
@@ -110,15 +110,16 @@ class History:
         """Returns the newest tool call with that id."""
         return self._calls.get(tool_call_id)
 
-    def effect_begun(self, path: Iterable[Entry], tool_call_id: str) -> ToolStartedData | None:
-        """Returns what was written before the effect of a call of this path, if the call got that far.
+    def effect_begun(self, path: Callable[[], Iterable[Entry]], tool_call_id: str) -> ToolStartedData | None:
+        """Returns what was written before the effect of a call of a path, if the call got that far.
 
-        Another branch may have a call with the same id: a side entry belongs to a path when its parent does.
+        Another branch may have a call with the same id: a side entry belongs to a path when its parent does. The path
+        can be long, so it is only walked for a call that has begun somewhere.
         """
         begun = self._effects.get(tool_call_id)
         if not begun:
             return None
-        on_path = {entry.id for entry in path}
+        on_path = {entry.id for entry in path()}
         return next((effect for parent_id, effect in reversed(begun) if parent_id in on_path), None)
 
 

@@ -80,9 +80,8 @@ class Journal:
     def answer_orphans(self, batch: Batch) -> list[Event]:
         """Gives calls that were left unanswered at the leaf an error result, since the talk goes on without them."""
         events: list[Event] = []
-        path = self._session.path()
-        for call in unanswered_calls(build_context(path).messages)[1]:
-            begun = self.history.effect_begun(path, call.id) is not None
+        for call in unanswered_calls(build_context(self._session.path()).messages)[1]:
+            begun = self.history.effect_begun(self._session.path, call.id) is not None
             result, message = orphan_result(call, begun=begun, timestamp=now_ms())
             events += of_orphan_result(call, result, batch.message(message))
         return events

@@ -242,7 +242,7 @@ class LiveSession:
     def before_effect(self, call: ToolCall, effect: Effect) -> bool:
         """Writes down that a change is about to be made; see ToolContext.before_effect."""
         with self.lock:
-            begun = self.history.effect_begun(self.session.path(), call.id)
+            begun = self.history.effect_begun(self.session.path, call.id)
             if begun is None:
                 batch = Batch(self.session)
                 batch.tool_started(

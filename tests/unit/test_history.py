@@ -104,11 +104,11 @@ def test_an_effect_counts_only_on_the_branch_of_its_call() -> None:
     begun_here = custom(TOOL_STARTED, {"toolCallId": "t", "target": "n", "before": "", "after": "h1"}, "here")
     begun_there = custom(TOOL_STARTED, {"toolCallId": "t", "target": "n", "before": "", "after": "h2"}, "there")
     entries: list[Entry] = [here, begun_here, there, begun_there]
-    found = History(entries).effect_begun([here], "t")
+    found = History(entries).effect_begun(lambda: [here], "t")
     assert found is not None and found.after == "h1"
-    assert History(entries).effect_begun([here], "other") is None
-    assert History(entries).effect_begun([message("elsewhere")], "t") is None
-    assert History([here, custom(TOOL_STARTED, {"toolCallId": "t"}, "here")]).effect_begun([here], "t") is None
+    assert History(entries).effect_begun(lambda: [here], "other") is None
+    assert History(entries).effect_begun(lambda: [message("elsewhere")], "t") is None
+    assert History([here, custom(TOOL_STARTED, {"toolCallId": "t"}, "here")]).effect_begun(lambda: [here], "t") is None
 
 
 def test_call_ids_are_those_of_the_path() -> None:
