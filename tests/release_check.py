@@ -192,21 +192,27 @@ def fetch(opener: urllib.request.OpenerDirector, request: str | urllib.request.R
     return response
 
 
-def check_first_page(link: str) -> str:
-    """Follow the printed link as a browser does, then load what the page asks for."""
+def check_pages(link: str) -> str:
+    """Follow the printed link as a browser does, open a session, and load what the two pages ask for."""
     no_proxy = urllib.request.ProxyHandler({})
     cookies = urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
     browser = urllib.request.build_opener(no_proxy, cookies)
-    with fetch(browser, link) as response:
-        url, page = response.url, response.read().decode("utf-8")
-    require("token" not in url, "the token stayed in the page's address")
     assets = Assets()
-    assets.feed(page)
-    require(bool(assets.scripts and assets.styles), "the first page names no script or no style sheet")
-    for asset in assets.scripts + assets.styles:
-        with fetch(browser, urllib.parse.urljoin(url, asset)) as response:
+    with fetch(browser, link) as response:
+        first = response.url
+        assets.feed(response.read().decode("utf-8"))
+    require("token" not in first, "the token stayed in the page's address")
+    new_session = urllib.request.Request(
+        urllib.parse.urljoin(first, "sessions"), b"", {"Sec-Fetch-Site": "same-origin"}, method="POST"
+    )
+    with fetch(browser, new_session) as response:
+        require("/sessions/" in response.url, f"a new session led to {response.url}")
+        assets.feed(response.read().decode("utf-8"))
+    require(bool(assets.scripts and assets.styles), "the pages name no script or no style sheet")
+    for asset in dict.fromkeys(assets.scripts + assets.styles):
+        with fetch(browser, urllib.parse.urljoin(first, asset)) as response:
             require(bool(response.read()), f"{asset} is empty")
-    return f"first page, {len(assets.scripts)} scripts, {len(assets.styles)} style sheets"
+    return f"first page and a session, {len(set(assets.scripts))} scripts, {len(set(assets.styles))} style sheets"
 
 
 def check_run(link: str, listed: str) -> str:
@@ -246,7 +252,7 @@ def check_use(python: Path, folder: Path, title: str, *, given_folders: bool) ->
         (workspace / listed).write_text("# Apples\n\nThey grow on trees.\n", encoding="utf-8")
         env |= {"HORNBOOK_DATA": str(data), "HORNBOOK_WORKSPACE": str(workspace)}
     with serving(python, home, env) as link:
-        page = check_first_page(link)
+        page = check_pages(link)
         run = check_run(link, listed)
     sessions = [path for path in data.rglob("*.jsonl") if path.parent.name == "sessions"]
     require(bool(sessions), f"no session file was written under {data}")
