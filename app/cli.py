@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from app.access import TokenFile, link
-from app.settings import Settings, SettingsError, load_settings, prepare_folders
+from app.settings import MAX_WAITING, Settings, SettingsError, load_settings, prepare_folders
 
 PORTS_TO_TRY = 100
 COMMANDS = ("serve", "link")
@@ -58,14 +58,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def print_link(settings: Settings, *, new: bool, port_given: bool) -> int:
     """Prints the link, with ``new`` after making a new token.
 
-    The port is the one of the flag (``port_given``), else the one that the last server took.
+    Host and port are those of the last server; a port that is given as a flag (``port_given``) counts before.
     """
     token_file = TokenFile(settings.data, settings.token)
     if new and settings.token is not None:
         raise SettingsError("HORNBOOK_TOKEN sets the token, so no new one can be made. Change the variable instead.")
     token = token_file.renew() if new else token_file.current()
-    port = settings.port if port_given else _port_in_use(settings.data) or settings.port
-    print(link(settings.host, port, token))
+    host, port = _last_address(settings.data) or (settings.host, settings.port)
+    print(link(host, settings.port if port_given else port, token))
     return 0
 
 
@@ -73,10 +73,7 @@ def serve(settings: Settings) -> int:
     """Serves until SIGINT or SIGTERM. Streams are ended first, so that pages reconnect by themselves."""
     prepare_folders(settings)
     listener, settings = listen(settings)
-    from waitress import create_server
-
     from app.web import build_app
-    from app.web.refusals import Channel
 
     token_file = TokenFile(settings.data, settings.token)
     settings = replace(settings, token=token_file.current())
@@ -84,18 +81,7 @@ def serve(settings: Settings) -> int:
         app = build_app(settings, token_file.current)
     except ValueError as problem:
         raise SettingsError(str(problem)) from problem
-    server = create_server(
-        app,
-        sockets=[listener],
-        threads=settings.max_streams + 16,
-        connection_limit=settings.max_streams + 200,
-        asyncore_use_poll=True,
-        channel_timeout=300,
-        channel_request_lookahead=1,
-        max_request_body_size=1_048_576,
-        ident=None,
-    )
-    server.channel_class = Channel
+    server = _server(app, listener, settings)
     supervisor = app.extensions["hornbook"].supervisor
     stop = threading.Event()
 
@@ -109,7 +95,7 @@ def serve(settings: Settings) -> int:
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
     address = link(settings.host, settings.port, settings.token)
-    _remember_port(settings)
+    _remember_address(settings)
     announce(settings, address, supervisor.equipment.model.name)
     if settings.open_browser:
         open_browser(address)
@@ -123,6 +109,27 @@ def serve(settings: Settings) -> int:
         server.close()
     print("Hornbook has stopped. What was stored stays in", settings.data)
     return 0
+
+
+def _server(app: Any, listener: socket.socket, settings: Settings) -> Any:
+    """Returns the HTTP server; each open stream and each request that waits holds one of its threads."""
+    from waitress import create_server
+
+    from app.web.refusals import Channel
+
+    server = create_server(
+        app,
+        sockets=[listener],
+        threads=settings.max_streams + MAX_WAITING + 16,
+        connection_limit=settings.max_streams + 200,
+        asyncore_use_poll=True,
+        channel_timeout=300,
+        channel_request_lookahead=1,
+        max_request_body_size=1_048_576,
+        ident=None,
+    )
+    server.channel_class = Channel
+    return server
 
 
 def listen(settings: Settings) -> tuple[socket.socket, Settings]:
@@ -171,13 +178,14 @@ def open_browser(address: str) -> None:
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
 
-def _remember_port(settings: Settings) -> None:
-    """Keeps the port for ``hornbook link``, since it may be another than the one asked for."""
-    (settings.data / "port").write_text(f"{settings.port}\n", "ascii")
+def _remember_address(settings: Settings) -> None:
+    """Keeps host and port for ``hornbook link``, since they may be others than those asked for."""
+    (settings.data / "address").write_text(f"{settings.host} {settings.port}\n", "utf-8")
 
 
-def _port_in_use(data: Path) -> int | None:
+def _last_address(data: Path) -> tuple[str, int] | None:
     try:
-        return int((data / "port").read_text("ascii"))
+        host, port = (data / "address").read_text("utf-8").split()
+        return host, int(port)
     except (OSError, ValueError):
         return None

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 DEFAULT_PORT = 4317
+MAX_WAITING = 16
+"""Requests that may wait for a run at once: each holds a thread, and some must be left to stop the run."""
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 PACKAGE = Path(__file__).resolve().parent
 CONFIG_NAME = "hornbook.toml"

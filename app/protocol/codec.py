@@ -39,11 +39,6 @@ def decode_as(data: bytes, kind: type[T]) -> T:
         return msgspec.convert(clean(json.loads(data)), kind)
 
 
-def decode_plain(data: bytes) -> Any:
-    """Returns ``data`` as plain Python values, lone surrogates replaced. Raises ValueError when it is not JSON."""
-    return clean(json.loads(data))
-
-
 def clean_text(text: str) -> str:
     """Returns ``text`` with lone surrogates replaced by U+FFFD, so that it can be encoded as UTF-8 everywhere."""
     return text if text.isascii() else _LONE_SURROGATE.sub("�", text)

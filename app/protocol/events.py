@@ -132,7 +132,7 @@ class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class QueueChanged(EventBase, tag="queue_changed", frozen=True, kw_only=True):
-    """What waits now, in order; ``returned`` is what the last run gave back unsent."""
+    """What waits now, in order; ``returned`` is what was given back unsent and stands there still."""
 
     queue: list[QueuedMessage]
     returned: list[QueuedMessage] = []

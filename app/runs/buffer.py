@@ -8,8 +8,8 @@ the condition.
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 
 from app.protocol.events import Event, MessageEnd, MessageUpdate
 from app.protocol.model import TextDelta, ThinkingDelta, ToolCallDelta
@@ -151,11 +151,8 @@ class EventBuffer:
             return self._last
 
     def _index_after(self, n: int) -> int:
-        return bisect_right(self._records, n, key=_number)
+        return bisect_right(self._records, n, key=attrgetter("n"))
 
     def _after(self, n: int, run_id: str | None) -> list[Record]:
         found = self._records[self._index_after(n) :]
         return found if run_id is None else [record for record in found if record.event.run_id == run_id]
-
-
-_number: Callable[[Record], int] = lambda record: record.event.n  # noqa: E731

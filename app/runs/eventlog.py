@@ -14,7 +14,7 @@ import msgspec
 from app.protocol.codec import encode_line
 from app.protocol.events import Event, MessageUpdate
 from app.runs.buffer import EventBuffer, Record
-from app.runs.log import EventFile, LogError, LogScan, next_base
+from app.runs.log import EventFile, LogScan, next_base
 
 
 class EventLog(Protocol):
@@ -198,6 +198,3 @@ class JsonlEventLogs:
     def _move(source: Path, target: Path) -> None:
         if source.exists():
             source.replace(target)
-
-
-__all__ = ["EventLog", "JsonlEventLog", "LogError"]

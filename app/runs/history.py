@@ -34,8 +34,8 @@ class History:
     """The fold over a file's entries, branches included.
 
     ``runs`` stand in the order of their starts; a run's messages are those between its start and its end in the file
-    (there is one writer, and one run at a time). ``queue`` holds the messages that wait, ``returned`` those that the
-    last run gave back unsent, until a new run starts. ``name`` is the session's name, "" when it has none.
+    (there is one writer, and one run at a time). ``queue`` holds the messages that wait, ``returned`` those that
+    were given back unsent and not taken away since. ``name`` is the session's name, "" when it has none.
     """
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
@@ -78,7 +78,6 @@ class History:
         effect = entry_data(entry, TOOL_STARTED, ToolStartedData)
         if run is not None and run.status == "started":
             self._current = self.runs.setdefault(run.run_id, RunRecord(run.run_id))
-            self.returned = []
         elif run is not None and run.run_id in self.runs:
             self.runs[run.run_id].outcome = run.reason or "done"
             self._current = None
@@ -98,8 +97,9 @@ class History:
             self.returned += dropped if data.status == "returned" else []
 
     def _drop(self, queue_id: str) -> list[QueuedMessage]:
-        dropped = [queued for queued in self.queue if queued.id == queue_id]
+        dropped = [queued for queued in (*self.queue, *self.returned) if queued.id == queue_id]
         self.queue = [queued for queued in self.queue if queued.id != queue_id]
+        self.returned = [queued for queued in self.returned if queued.id != queue_id]
         return dropped
 
     def newest_run_on(self, path: Sequence[Entry]) -> str | None:

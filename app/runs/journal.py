@@ -12,8 +12,9 @@ from app.protocol.events import Event, MessageUpdate, QueueChanged, RunStatus
 from app.protocol.messages import TextContent, UserMessage, unanswered_calls
 from app.runs.batch import Batch
 from app.runs.errors import NotStored
-from app.runs.eventlog import EventLog, LogError
+from app.runs.eventlog import EventLog
 from app.runs.history import History
+from app.runs.log import LogError
 from app.runs.run_events import end_of_run, of_orphan_result, of_user_message, orphan_result
 from app.sessions.context import build_context
 from app.sessions.store import Session, StoreError

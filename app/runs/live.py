@@ -39,6 +39,8 @@ from app.runs.picture import Snapshot, State, Status
 from app.sessions.context import build_context
 from app.sessions.store import Session, StoreError
 
+CLOSED = "closed"
+
 
 class LiveSession:
     """One open session. All public methods are safe to call from any thread."""
@@ -51,8 +53,10 @@ class LiveSession:
         self.run: ActiveRun | None = None
         self.interrupted: str | None = None
         self.unstored_end: str | None = None
-        self.readers = 0
+        self._readers = 0
         self._deleting = False
+        self._deleted = False
+        self._closed = False
 
     @property
     def id(self) -> str:
@@ -105,10 +109,11 @@ class LiveSession:
             return self.run, queued
 
     def unqueue(self, queue_id: str) -> QueuedMessage:
-        """Takes a waiting message back. Raises NotFound when it does not wait (any more)."""
+        """Takes away a message that waits or was given back. Raises NotFound when it does neither (any more)."""
         with self.lock:
             self._require_writable()
-            found = next((queued for queued in self.history.queue if queued.id == queue_id), None)
+            candidates = (*self.history.queue, *self.history.returned)
+            found = next((queued for queued in candidates if queued.id == queue_id), None)
             if found is None:
                 raise NotFound("unknown_queued", f"No queued message {queue_id!r} waits here; it may have been taken.")
             batch = Batch(self.session)
@@ -183,7 +188,7 @@ class LiveSession:
     def start_deleting(self) -> ActiveRun | None:
         """Refuses all further steps and returns the run that has to stop first. Raises Conflict."""
         with self.lock:
-            self._require_writable()
+            self._require_open()
             self._deleting = True
             return self.run
 
@@ -195,24 +200,36 @@ class LiveSession:
     def tell_deleted(self) -> None:
         """Tells the readers that the session is gone, and ends them."""
         with self.lock:
+            self._deleted = True
             self.journal.emit([SessionDeleted()])
-            self.log.close()
+            self._close()
 
     def add_reader(self) -> None:
         """Counts a stream in: a session that is read stays open."""
         with self.lock:
-            self.readers += 1
+            self._readers += 1
 
     def remove_reader(self) -> None:
         """Counts it out."""
         with self.lock:
-            self.readers -= 1
+            self._readers -= 1
+
+    def close_if_unused(self, *, even_if_read: bool = False) -> bool:
+        """Closes a session that neither works nor is read, and returns whether it did; steps on it then fail."""
+        with self.lock:
+            if self.run is None and not self._deleting and (even_if_read or self._readers == 0):
+                self._close()
+            return self._closed
 
     def close(self) -> None:
         """Lets go of files and readers, as at shutdown."""
         with self.lock:
-            self.log.close()
-            self.session.close()
+            self._close()
+
+    def _close(self) -> None:
+        self._closed = True
+        self.log.close()
+        self.session.close()
 
     # What the worker does
 
@@ -323,9 +340,14 @@ class LiveSession:
         self.interrupted = self.unstored_end = None
         self.journal.emit(events)
 
-    def _require_writable(self) -> None:
+    def _require_open(self) -> None:
         if self._deleting:
             raise Conflict("deleting", "This session is being deleted.")
+        if self._closed:
+            raise Conflict(CLOSED, "This session was closed a moment ago, since nobody used it. Try again.")
+
+    def _require_writable(self) -> None:
+        self._require_open()
         if self.session.read_only:
             raise Conflict("read_only", f"This session is open read-only: {self.session.read_only}")
 
@@ -350,7 +372,7 @@ class LiveSession:
             queue=self.queue,
             returned=list(self.history.returned),
             read_only=self.session.read_only,
-            deleted=self._deleting,
+            deleted=self._deleted,
         )
 
     def snapshot(self) -> Snapshot:

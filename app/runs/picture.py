@@ -13,7 +13,7 @@ State = Literal["idle", "running", "waiting"]
 
 @dataclass(frozen=True)
 class Status:
-    """What a session does now. ``returned`` are messages that the last run gave back unsent."""
+    """What a session does now. ``returned`` are messages that were given back unsent and stand there still."""
 
     session_id: str
     name: str

@@ -40,7 +40,6 @@ class _Logged:
     """What a run's log holds so far, kept up to date while events are added."""
 
     begun: bool = False
-    done: bool = False
     turn_open: bool = False
     turn_answer: AssistantMessage | None = None
     message_open: MessageStart | None = None
@@ -68,8 +67,6 @@ class _Logged:
                 self.started_calls.add(event.tool_call_id)
             case ToolExecutionEnd():
                 self.ended_calls.add(event.tool_call_id)
-            case RunDone():
-                self.done = True
             case _:
                 pass
 

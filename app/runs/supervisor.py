@@ -1,9 +1,11 @@
 """All open sessions of this process, and what can be asked of them. The web and the API talk to this."""
 
+import logging
 import re
 import threading
 import time
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.protocol.events import QueuedMessage
@@ -12,9 +14,11 @@ from app.runs.conductor import Equipment, conduct
 from app.runs.errors import Conflict, NotFound, NotStored, RunError
 from app.runs.eventlog import EventLogs
 from app.runs.executor import Executor, ThreadExecutor
-from app.runs.live import LiveSession
+from app.runs.live import CLOSED, LiveSession
 from app.runs.opening import take_up
-from app.sessions.store import Session, SessionStore, SessionSummary, StoreError, UnknownSession
+from app.sessions.store import Session, SessionStore, SessionSummary, SessionTaken, StoreError, UnknownSession
+
+LOGGER = logging.getLogger("hornbook.runs")
 
 MAX_FINISHED_RUNS = 100
 MAX_OPEN_SESSIONS = 32
@@ -70,29 +74,29 @@ class Supervisor:
         self._open: OrderedDict[str, LiveSession] = OrderedDict()
         self._opened_at: dict[str, float] = {}
         self._session_of_run: dict[str, str] = {}
-        self._finished: deque[tuple[LiveSession, str]] = deque()
+        self._finished: deque[tuple[str, str]] = deque()
         self._max_finished = max_finished_runs
         self._max_open = max_open_sessions
         self._last_used: str | None = None
 
     # Sessions
 
-    def open(self, session_id: str) -> LiveSession:
-        """Returns an open session, opening and repairing its file if need be. Raises NotFound or NotStored."""
+    def open(self, session_id: str, *, to_write: bool = False) -> LiveSession:
+        """Returns an open session, opening and repairing its file if need be. Raises NotFound or NotStored.
+
+        One that is read-only here is read anew, since its other writer may be gone by now; while it is read only if
+        it is ``to_write``, since that ends its streams (pages come back by themselves).
+        """
+        # The lock is held while a file is read: a large one holds the others up, but none is ever opened twice.
         with self._lock:
             live = self._open.get(session_id)
+            if live is not None and live.session.read_only and self._is_old(session_id):
+                self._close_if_unused(session_id, even_if_read=to_write)
+                live = self._open.get(session_id)
             if live is None:
                 return self._open_file(session_id)
             self._open.move_to_end(session_id)
             return live
-
-    def open_anew(self, session_id: str) -> LiveSession:
-        """Like ``open``, but reads a session again that is read-only here: its other writer may be gone by now."""
-        with self._lock:
-            live = self._open.get(session_id)
-            if live is not None and live.session.read_only and not live.status().deleted and self._is_old(session_id):
-                self._close(session_id)
-        return self.open(session_id)
 
     def _is_old(self, session_id: str) -> bool:
         return time.monotonic() - self._opened_at[session_id] >= REREAD_SECONDS
@@ -124,13 +128,15 @@ class Supervisor:
 
     def _close_unused(self) -> None:
         for session_id in list(self._open)[: -self._max_open]:
-            live = self._open[session_id]
-            if live.run is None and live.readers == 0:
-                self._close(session_id)
+            self._close_if_unused(session_id)
 
-    def _close(self, session_id: str) -> None:
-        del self._opened_at[session_id]
-        self._open.pop(session_id).close()
+    def _close_if_unused(self, session_id: str, *, even_if_read: bool = False) -> None:
+        if self._open[session_id].close_if_unused(even_if_read=even_if_read):
+            self._forget(session_id)
+
+    def _forget(self, session_id: str) -> None:
+        self._open.pop(session_id, None)
+        self._opened_at.pop(session_id, None)
 
     def create(self, name: str = "") -> LiveSession:
         """Makes an empty session. Raises NotStored when its file cannot be written."""
@@ -152,47 +158,59 @@ class Supervisor:
         except StoreError as problem:
             raise NotStored("not_readable", str(problem)) from problem
 
-    def resolve(self, session_id: str | None) -> LiveSession:
-        """Returns the session named, or the most recently used one, made if there is none. Counts as a use."""
-        live = self.open_anew(session_id) if session_id else self._latest()
+    def resolve(self, session_id: str | None, *, to_write: bool = False) -> LiveSession:
+        """Returns the session named, or the one used last, made if there is none. Counts as a use."""
+        if session_id:
+            live = self.open(session_id, to_write=to_write)
+        else:
+            # One after another: the first requests to an empty folder must not make a session each.
+            with self._choosing:
+                live = self._latest(to_write) or self.create()
         self._last_used = live.id
         return live
 
-    def _latest(self) -> LiveSession:
-        """Returns the session used last that can be written here; what another process holds is left to it."""
-        # One after another: the first requests to an empty folder must not make a session each.
+    def resolve_existing(self, session_id: str | None) -> LiveSession | None:
+        """Like ``resolve``, but makes none."""
+        if session_id:
+            return self.open(session_id, to_write=True)
         with self._choosing:
-            if self._last_used is not None:
-                try:
-                    return self.open_anew(self._last_used)
-                except RunError:
-                    self._last_used = None
-            for summary in self.list():
-                try:
-                    live = self.open_anew(summary.id)
-                except RunError:
-                    continue
-                if not live.session.read_only:
-                    return live
-            return self.create()
+            return self._latest(to_write=True)
+
+    def _latest(self, to_write: bool) -> LiveSession | None:
+        """Returns the session used last in this process, else the newest that can be written here."""
+        if self._last_used is not None:
+            try:
+                return self.open(self._last_used, to_write=to_write)
+            except RunError:
+                self._last_used = None
+        for summary in self.list():
+            try:
+                live = self.open(summary.id, to_write=to_write)
+            except RunError:
+                continue
+            if not live.session.read_only:
+                return live
+        return None
 
     def rename(self, session_id: str, name: str) -> LiveSession:
-        live = self.open_anew(session_id)
+        live = self.open(session_id, to_write=True)
         live.rename(name)
         return live
 
+    def stop(self, run: ActiveRun, reason: str) -> bool:
+        """Asks a run to stop and waits for it; returns False when it has not stopped after 10 s."""
+        run.cancel.cancel(reason)
+        return run.settled.wait(ABORT_SECONDS)
+
     def delete(self, session_id: str) -> None:
         """Stops what works in a session and moves it to the trash, from where ``restore`` brings it back."""
-        live = self.open_anew(session_id)
+        live = self.open(session_id, to_write=True)
         run = live.start_deleting()
-        if run is not None:
-            run.cancel.cancel("the session was deleted")
-            if not run.settled.wait(ABORT_SECONDS):
-                live.stop_deleting()
-                raise Conflict("running", "The run has not stopped yet, so nothing was deleted. Try again.")
+        if run is not None and not self.stop(run, "the session was deleted"):
+            live.stop_deleting()
+            raise Conflict("running", "The run has not stopped yet, so nothing was deleted. Try again.")
         with self._lock:
-            self._open.pop(session_id, None)
-            self._opened_at.pop(session_id, None)
+            self._forget(session_id)
             if self._last_used == session_id:
                 self._last_used = None
             try:
@@ -201,24 +219,25 @@ class Supervisor:
                 live.close()
                 raise _not_moved(session_id, problem) from problem
             live.tell_deleted()
-            live.close()
-            try:
-                self._logs.trash(session_id)
-            except OSError as problem:
-                raise NotStored(
-                    "not_stored", f"Its events could not be moved to the trash: {problem.strerror}."
-                ) from problem
+            self._move_log(self._logs.trash, session_id)
 
     def restore(self, session_id: str) -> LiveSession:
         """Brings a session back from the trash. Raises NotFound when it is not there."""
-        try:
-            self._store.restore(session_id)
-            self._logs.restore(session_id)
-        except StoreError as problem:
-            raise _not_moved(session_id, problem, " in the trash") from problem
-        except OSError as problem:
-            raise NotStored("not_stored", f"Its events could not be brought back: {problem.strerror}.") from problem
+        with self._lock:
+            try:
+                self._store.restore(session_id)
+            except StoreError as problem:
+                raise _not_moved(session_id, problem, " in the trash") from problem
+            self._move_log(self._logs.restore, session_id)
         return self.resolve(session_id)
+
+    @staticmethod
+    def _move_log(move: Callable[[str], None], session_id: str) -> None:
+        """Events can be made again from the entries: that they cannot be moved costs nobody the session."""
+        try:
+            move(session_id)
+        except OSError as problem:
+            LOGGER.warning("The events of session %s could not be moved: %s", session_id, problem)
 
     # Runs
 
@@ -227,20 +246,20 @@ class Supervisor:
 
         Raises Conflict when a run works and ``queue`` is not set, NotStored when nothing could be written.
         """
-        live = self.resolve(session_id)
         while True:
+            live = self.resolve(session_id, to_write=True)
             if queue and live.state != "idle":
                 try:
                     run, message = live.enqueue(text)
                     return Queued(live, run, message)
                 except Conflict as problem:
-                    if problem.reason != "idle":
+                    if problem.reason not in ("idle", CLOSED):
                         raise
             try:
                 return Started(live, self._start(live, self._begin(live, text)))
             except Conflict as problem:
-                # The other run may have begun or ended between the look and the step.
-                if not (queue and problem.reason == "running"):
+                # Another run may have begun or ended between the look and the step, or the session been closed.
+                if problem.reason != CLOSED and not (queue and problem.reason == "running"):
                     raise
 
     def _begin(self, live: LiveSession, text: str) -> ActiveRun:
@@ -270,11 +289,13 @@ class Supervisor:
 
     def _remember_finished(self, live: LiveSession, run_id: str) -> None:
         with self._lock:
-            self._finished.append((live, run_id))
+            self._finished.append((live.id, run_id))
             if len(self._finished) <= self._max_finished:
                 return
-            oldest, oldest_id = self._finished.popleft()
-        oldest.log.evict_run(oldest_id)
+            session_id, oldest_id = self._finished.popleft()
+            oldest = self._open.get(session_id)
+        if oldest is not None:
+            oldest.log.evict_run(oldest_id)
 
     def session_of(self, run_id: str) -> LiveSession:
         """Returns the session of a run, looked up on disk when its session is not open. Raises NotFound."""
@@ -291,11 +312,15 @@ class Supervisor:
     def close(self) -> None:
         """Lets go of everything: streams end, locks are released. Runs that work are mended on the next opening."""
         with self._lock:
-            for session_id in list(self._open):
-                self._close(session_id)
+            for live in self._open.values():
+                live.close()
+            self._open.clear()
+            self._opened_at.clear()
 
 
 def _not_moved(session_id: str, problem: StoreError, where: str = "") -> RunError:
     if isinstance(problem, UnknownSession):
         return NotFound("unknown_session", f"There is no session {session_id!r}{where}.")
+    if isinstance(problem, SessionTaken):
+        return Conflict("read_only", str(problem))
     return NotStored("not_stored", str(problem))

@@ -11,7 +11,7 @@ from app.runs.eventlog import JsonlEventLogs
 from app.runs.supervisor import Supervisor
 from app.runs.system_prompt import SYSTEM_PROMPT
 from app.sessions.jsonl import JsonlSessionStore
-from app.settings import Settings, resource
+from app.settings import MAX_WAITING, Settings, resource
 from app.tools.registry import workspace_tools
 from app.tools.truncate import limit_for_window
 from app.tools.workspace import Workspace
@@ -19,11 +19,8 @@ from app.web import errors, security
 from app.web.api import api
 from app.web.pages import pages
 from app.web.services import Services
-from app.web.sse import StreamSlots
+from app.web.sse import Slots
 from app.web.transcript import session_url
-
-MAX_WAITING = 8
-"""Requests that may wait for a run at once: each holds a thread, and some must be left to stop the run."""
 
 
 def build_app(settings: Settings, current_token: Callable[[], str | None] | None = None) -> Flask:
@@ -45,8 +42,8 @@ def build_app(settings: Settings, current_token: Callable[[], str | None] | None
     app.extensions["hornbook"] = Services(
         settings=settings,
         supervisor=supervisor,
-        slots=StreamSlots(settings.max_streams),
-        waiting=StreamSlots(MAX_WAITING),
+        streams=Slots(settings.max_streams),
+        waiting=Slots(MAX_WAITING),
         current_token=token,
     )
     security.install(app, settings, token)

@@ -10,9 +10,10 @@ from app.protocol.events import RunDone
 from app.runs.active import ActiveRun
 from app.runs.buffer import Record
 from app.runs.live import LiveSession
-from app.runs.supervisor import ABORT_SECONDS, Queued
+from app.runs.supervisor import Queued
 from app.web import sse
 from app.web.errors import ApiError, error_response, json_response
+from app.web.names import one_line
 from app.web.security import has_token
 from app.web.services import services, version
 
@@ -101,7 +102,7 @@ def _wait(live: LiveSession, run: ActiveRun) -> None:
     while not (run.settled.wait(sse.LOOK_SECONDS) or live.log.closed):
         if gone():
             return
-    if live.log.closed and not live.status().deleted:
+    if not run.settled.is_set() and live.log.closed and not live.status().deleted:
         raise ApiError(503, "stopping", "Hornbook was stopped while the run worked. It can be continued after a start.")
 
 
@@ -154,14 +155,18 @@ def start_run() -> Response:
 @api.post("/runs/<run_id>/abort")
 def abort(run_id: str) -> Response:
     """Stops a run, and answers when it has stopped or after 10 s; one that is over stays as it is."""
-    live = services().supervisor.session_of(run_id)
+    supervisor = services().supervisor
+    live = supervisor.session_of(run_id)
     run = live.abort(run_id)
-    if run is not None:
-        run.settled.wait(ABORT_SECONDS)
-    return json_response({"runId": run_id, "sessionId": live.id, "status": _status_of(live, run_id)})
+    if run is not None and supervisor.stop(run, run.cancel.reason):
+        status: str = run.status
+    else:
+        status = "running" if run is not None else _status_of(live, run_id)
+    return json_response({"runId": run_id, "sessionId": live.id, "status": status})
 
 
 def _status_of(live: LiveSession, run_id: str) -> str:
+    """Returns how a run that is over has ended."""
     for record in reversed(live.log.after(0, run_id)):
         if isinstance(record.event, RunDone):
             return record.event.status
@@ -181,7 +186,7 @@ def run_events(run_id: str) -> Response:
     """Streams a run's events: history first, then live; ends after run_done."""
     live = services().supervisor.session_of(run_id)
     start = max(sse.last_event_id(request.args.get("after")), sse.last_event_id(request.headers.get("Last-Event-ID")))
-    slots = services().slots
+    slots = services().streams
     if not slots.take():
         headers = {"Retry-After": "2"}
         return error_response(503, "too_many_streams", "Too many event streams are open. Try again soon.", headers)
@@ -231,18 +236,19 @@ def _type_of(record: Record) -> str:
 def branch() -> Response:
     """Makes an entry the leaf of its session."""
     body = body_as(BranchBody)
-    live = services().supervisor.resolve(_session_id(body.session_id))
+    live = services().supervisor.resolve(_session_id(body.session_id), to_write=True)
     live.move(body.leaf_id)
     return json_response(session_shape(live))
 
 
 @api.post("/reset")
 def reset() -> Response:
-    """Moves the session to the trash (``trashed`` names it) and answers with an empty one."""
+    """Moves the session to the trash (``trashed`` names it, null if there was none) and answers with an empty one."""
     supervisor = services().supervisor
-    old = supervisor.resolve(_session_id(body_as(SessionBody).session_id))
-    supervisor.delete(old.id)
-    return json_response({**session_shape(supervisor.create()), "trashed": old.id})
+    old = supervisor.resolve_existing(_session_id(body_as(SessionBody).session_id))
+    if old is not None:
+        supervisor.delete(old.id)
+    return json_response({**session_shape(supervisor.create()), "trashed": old.id if old else None})
 
 
 @api.get("/sessions")
@@ -284,7 +290,7 @@ def restore_session(session_id: str) -> Response:
 @api.delete("/sessions/<session_id>/queue/<queue_id>")
 def unqueue(session_id: str, queue_id: str) -> Response:
     """Takes a queued message back."""
-    removed = services().supervisor.open(session_id).unqueue(queue_id)
+    removed = services().supervisor.open(session_id, to_write=True).unqueue(queue_id)
     return json_response({"removed": removed})
 
 
@@ -298,6 +304,7 @@ def _about(live: LiveSession) -> dict[str, Any]:
         "runId": picture.run_id,
         "interrupted": picture.interrupted,
         "queue": picture.queue,
+        "returned": picture.returned,
         "readOnly": picture.read_only,
         "problems": picture.problems,
     }
@@ -305,8 +312,3 @@ def _about(live: LiveSession) -> dict[str, Any]:
 
 def _session_id(in_body: str | None) -> str | None:
     return in_body or request.args.get("sessionId")
-
-
-def one_line(name: str) -> str:
-    """Returns a name on one line without control characters, at most 200 characters."""
-    return " ".join("".join(char if char.isprintable() else " " for char in name).split())[:200]

@@ -28,7 +28,6 @@ from app.protocol.events import (
 from app.protocol.messages import AssistantMessage, ToolCall, ToolResultMessage
 from app.runs.buffer import Record
 from app.runs.live import LiveSession
-from app.runs.picture import Snapshot
 from app.web import sse
 from app.web.transcript import call_item, delta_of, dom_id, message_item, transcript
 
@@ -52,6 +51,8 @@ class PageCursor:
 
     def greet(self) -> bytes:
         """Returns the state as it is now: after a restart no event tells a waiting page that its run has stopped."""
+        if self.n > self.live.log.last:  # the log was lost, and its numbers begin again
+            return self._show_all()
         return sse.frame(self._status().encode(), event_id=self.n)
 
     def render(self, records: list[Record]) -> bytes:
@@ -64,11 +65,10 @@ class PageCursor:
         if not records:
             return b""
         if any(isinstance(record.event, LeafMoved) for record in records):
-            picture = self.live.snapshot()
-            self.n = picture.n
-            return self._frames([(self.n, piece) for piece in self._whole(picture)])
-        self.n = records[-1].n
-        message = self._frames(self._pieces([record.event for record in records]))
+            message = self._show_all()
+        else:
+            self.n = records[-1].n
+            message = self._frames(self._pieces([record.event for record in records]))
         # One that was brought back has the event of its deletion in its past.
         if self.live.status().deleted and any(isinstance(record.event, SessionDeleted) for record in records):
             self._deleted = True
@@ -82,9 +82,16 @@ class PageCursor:
     def _template(self, partial: str, **values: Any) -> Markup:
         return Markup(self.environment.get_template(f"partials/{partial}.html").render(**values))
 
-    def _whole(self, picture: Snapshot) -> list[str]:
+    def _show_all(self) -> bytes:
+        picture = self.live.snapshot()
+        self.n = picture.n
         items = transcript(picture.path, picture.partial_id, picture.partial)
-        return [self._template("transcript", items=items, oob=True), self._status()]
+        pieces = [
+            self._template("transcript", items=items, oob=True),
+            self._template("name", name=picture.name, oob=True),
+            self._status(),
+        ]
+        return self._frames([(self.n, piece) for piece in pieces])
 
     def _status(self) -> str:
         return self._template("status", session=self.live.status(), oob=True)

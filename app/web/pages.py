@@ -4,12 +4,12 @@ from typing import Any
 
 from flask import Blueprint, Response, current_app, redirect, render_template, request, url_for
 
-from app.runs.errors import NotStored, RunError
+from app.runs.errors import NotFound, NotStored, RunError
 from app.runs.live import LiveSession
 from app.web import sse
-from app.web.api import one_line
 from app.web.errors import wants_piece
 from app.web.fragments import PageCursor
+from app.web.names import one_line
 from app.web.services import services
 from app.web.transcript import transcript
 
@@ -57,7 +57,7 @@ def session_page(live: LiveSession, *, text: str = "", problem: str = "") -> str
 def prompt(session_id: str) -> Any:
     """Sends a message, or queues it while a run works. htmx gets the problem, if any; a plain form gets the page."""
     text = request.form.get("text", "").replace("\r\n", "\n")
-    live = services().supervisor.open_anew(session_id)
+    live = services().supervisor.open(session_id, to_write=True)
     problem, status = "", 200
     if not text.strip():
         problem, status = "Write something first.", 422
@@ -76,7 +76,7 @@ def prompt(session_id: str) -> Any:
 @pages.post("/sessions/<session_id>/abort")
 def abort(session_id: str) -> Any:
     """Stops what works in the session; an interrupted run is given up."""
-    live = services().supervisor.open_anew(session_id)
+    live = services().supervisor.open(session_id, to_write=True)
     status = live.status()
     run_id = status.run_id or status.interrupted
     if run_id is not None:
@@ -86,7 +86,7 @@ def abort(session_id: str) -> Any:
 
 @pages.post("/sessions/<session_id>/continue")
 def continue_run(session_id: str) -> Any:
-    live = services().supervisor.open_anew(session_id)
+    live = services().supervisor.open(session_id, to_write=True)
     run_id = live.status().interrupted
     if run_id is not None:
         services().supervisor.resume(live, run_id)
@@ -95,7 +95,20 @@ def continue_run(session_id: str) -> Any:
 
 @pages.post("/sessions/<session_id>/queue/<queue_id>/remove")
 def unqueue(session_id: str, queue_id: str) -> Any:
-    services().supervisor.open(session_id).unqueue(queue_id)
+    services().supervisor.open(session_id, to_write=True).unqueue(queue_id)
+    return _done(session_id)
+
+
+@pages.post("/sessions/<session_id>/queue/<queue_id>/send")
+def send_returned(session_id: str, queue_id: str) -> Any:
+    """Sends a message that was given back."""
+    supervisor = services().supervisor
+    returned = supervisor.open(session_id, to_write=True).status().returned
+    message = next((queued for queued in returned if queued.id == queue_id), None)
+    if message is None:
+        raise NotFound("unknown_queued", "This message does not stand here any more; it may have been sent.")
+    supervisor.prompt(session_id, message.text, queue=True)
+    supervisor.open(session_id).unqueue(queue_id)
     return _done(session_id)
 
 
@@ -122,7 +135,7 @@ def _done(session_id: str) -> Any:
 def stream(session_id: str) -> Response:
     """The page's one stream: all runs of the session, as HTML, from number ``after`` on."""
     live = services().supervisor.open(session_id)
-    slots = services().slots
+    slots = services().streams
     if not slots.take():
         return sse.refused_stream()
     after = max(sse.last_event_id(request.args.get("after")), sse.last_event_id(request.headers.get("Last-Event-ID")))

@@ -9,17 +9,17 @@ from flask import current_app
 
 from app.runs.supervisor import Supervisor
 from app.settings import Settings
-from app.web.sse import StreamSlots
+from app.web.sse import Slots
 
 
 @dataclass(frozen=True)
 class Services:
-    """The parts behind the views. ``slots`` bounds open streams, ``waiting`` requests that wait for a run."""
+    """The parts behind the views. ``streams`` bounds open streams, ``waiting`` requests that wait for a run."""
 
     settings: Settings
     supervisor: Supervisor
-    slots: StreamSlots
-    waiting: StreamSlots
+    streams: Slots
+    waiting: Slots
     current_token: Callable[[], str | None]
 
 

@@ -35,8 +35,8 @@ def last_event_id(value: str | None) -> int:
     return int(value) if value and value.isascii() and value.isdecimal() and len(value) < 19 else 0
 
 
-class StreamSlots:
-    """How many streams may be open at once: each holds a thread of the server."""
+class Slots:
+    """How many of something may go on at once: each holds a thread of the server."""
 
     def __init__(self, most: int) -> None:
         self._slots = threading.Semaphore(most)
@@ -67,7 +67,7 @@ class _Held:
             release()
 
 
-def stream_response(chunks: Iterator[bytes], live: LiveSession, slots: StreamSlots) -> Response:
+def stream_response(chunks: Iterator[bytes], live: LiveSession, slots: Slots) -> Response:
     """Returns a streaming answer that reads ``live`` and holds one of ``slots``, which the caller has taken."""
     live.add_reader()
 

@@ -121,7 +121,7 @@ def test_a_session_another_process_wrote_is_read_anew(
     with pytest.raises(Conflict, match="read-only"):
         reader.prompt(live.id, "hello")
     ask(writer, "more", live.id)
-    assert len(reader.open_anew(live.id).snapshot().messages) == 4
+    assert len(reader.open(live.id).snapshot().messages) == 4
     writer.close()
     ask(reader, "now mine", live.id)
     assert len(reader.open(live.id).snapshot().messages) == 6
@@ -213,7 +213,7 @@ def test_a_run_is_found_when_its_events_are_lost(make: Make, tmp_path: Path) -> 
     assert found.id == live.id and [end.status for end in ends_of(found, run_id)] == ["done"]
 
 
-def test_stopping_gives_what_waits_back_until_the_next_run(make: Make) -> None:
+def test_what_was_given_back_stays_until_it_is_taken_away(make: Make) -> None:
     gate = Gate()
     supervisor = make(gate.turn(say("one")), say("two"))
     begun = started(supervisor.prompt(None, "hello"))
@@ -229,4 +229,111 @@ def test_stopping_gives_what_waits_back_until_the_next_run(make: Make) -> None:
     again = second.open(begun.live.id)
     assert [queued.text for queued in again.status().returned] == ["later"]
     ask(second, "new", begun.live.id)
-    assert again.status().returned == []
+    (left,) = again.status().returned
+    assert again.unqueue(left.id).text == "later" and again.status().returned == []
+    second.close()
+    assert make().open(begun.live.id).status().returned == []
+
+
+def test_a_file_changed_from_outside_in_mid_run_does_not_make_two_sessions_of_one(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor_module, "REREAD_SECONDS", 0.0)
+    gate = Gate()
+    supervisor = make(gate.turn(say("one")), say("two"))
+    begun = started(supervisor.prompt(None, "hello"))
+    assert gate.reached.wait(PATIENCE)
+    with (tmp_path / "sessions" / f"{begun.live.id}.jsonl").open("ab") as file:
+        file.write(b"\n")
+    with pytest.raises(NotStored):
+        begun.live.rename("x")
+    assert begun.live.session.read_only
+    assert supervisor.open(begun.live.id, to_write=True) is begun.live
+    gate.opened.set()
+    settle(begun.run)
+    assert len(ends_of(begun.live, begun.run.run_id)) == 1
+    assert supervisor.open(begun.live.id, to_write=True) is not begun.live
+
+
+def test_reading_a_read_only_session_does_not_end_the_streams_of_others(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor_module, "REREAD_SECONDS", 0.0)
+    writer, reader = make(say("one")), make()
+    live, _ = ask(writer)
+    seen = reader.open(live.id)
+    seen.add_reader()
+    assert reader.open(live.id) is seen and not seen.log.closed
+    seen.remove_reader()
+    assert reader.open(live.id) is not seen and seen.log.closed
+
+
+def test_a_prompt_to_a_session_that_was_just_closed_opens_it_again(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    supervisor = make(say("one"))
+    live = supervisor.create()
+    begin = LiveSession.begin
+
+    def closed_before(self: LiveSession, text: str, run_id: str) -> Any:
+        monkeypatch.setattr(LiveSession, "begin", begin)
+        supervisor._close_if_unused(self.id)
+        return begin(self, text, run_id)
+
+    monkeypatch.setattr(LiveSession, "begin", closed_before)
+    again, run_id = ask(supervisor, session_id=live.id)
+    assert again is not live and live.log.closed and len(ends_of(again, run_id)) == 1
+
+
+def test_a_session_that_works_is_not_closed_for_being_unused(make: Make) -> None:
+    gate = Gate()
+    supervisor = make(gate.turn(say("one")))
+    begun = started(supervisor.prompt(None, "hello"))
+    assert gate.reached.wait(PATIENCE)
+    assert begun.live.close_if_unused(even_if_read=True) is False
+    gate.opened.set()
+    settle(begun.run)
+    assert begun.live.close_if_unused() is True
+    with pytest.raises(Conflict) as refused:
+        begun.live.move(None)
+    assert refused.value.reason == "closed"
+
+
+@pytest.mark.parametrize(
+    "content", ['{"type":"session","version":9,"id":"new","timestamp":"x"}\n', "nothing of ours\n"]
+)
+def test_a_session_that_can_only_be_read_can_be_deleted(make: Make, tmp_path: Path, content: str) -> None:
+    supervisor = make()
+    supervisor.create()
+    path = tmp_path / "sessions" / "odd.jsonl"
+    path.write_text(content, "utf-8")
+    assert supervisor.open("odd").session.read_only
+    supervisor.delete("odd")
+    assert not path.exists() and supervisor.restore("odd").id == "odd"
+
+
+def test_events_that_cannot_be_moved_cost_nobody_the_session(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    supervisor = make(say("one"))
+    live, _ = ask(supervisor)
+
+    def fail(session_id: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    for step in ("trash", "restore"):
+        monkeypatch.setattr(supervisor._logs, step, fail)
+    supervisor.delete(live.id)
+    assert live.status().deleted
+    assert len(supervisor.restore(live.id).snapshot().messages) == 2
+
+
+def test_a_session_is_not_said_to_be_deleted_before_it_is(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor_module, "ABORT_SECONDS", 0.0)
+    gate = Gate()
+    supervisor = make(gate.turn(say("one")))
+    begun = started(supervisor.prompt(None, "hello"))
+    assert gate.reached.wait(PATIENCE)
+    with pytest.raises(Conflict, match="not stopped yet"):
+        supervisor.delete(begun.live.id)
+    assert not begun.live.status().deleted
+    gate.opened.set()
+    settle(begun.run)
+    supervisor.delete(begun.live.id)
+    assert begun.live.status().deleted

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.protocol.codec import decode_plain
 from app.protocol.entries import CompactionEntry, CustomEntry, MessageEntry, UnknownEntry
 from app.protocol.messages import AssistantMessage, CustomMessage, UserMessage
 from app.sessions.lines import ParsedFile, parse
@@ -321,7 +320,7 @@ def accounted(data: bytes) -> ParsedFile:
         isinstance(value, dict) and value.get("type") == "session"
         for number, line in enumerate(body.split(b"\n"), 1)
         if number <= count and skipped(parsed).get(number, "a second header") == "a second header"
-        for value in [decode_plain(line.decode(errors="replace").encode())]
+        for value in [json.loads(line.decode(errors="replace"))]
     )
     assert len(parsed.entries) + len(parsed.skipped) + has_header == count
     assert len({line.line_number for line in parsed.skipped}) == len(parsed.skipped)

@@ -13,8 +13,7 @@ from flask.testing import FlaskClient
 from app.protocol.cancel import CancelToken
 from app.protocol.codec import encode_line
 from app.protocol.model import ModelEvent, ModelRequest, StreamError, StreamStart
-from app.settings import Settings
-from app.web import MAX_WAITING
+from app.settings import MAX_WAITING, Settings
 from tests.support import FakeModel, call, say
 from tests.web.helpers import SECONDS, Gate, calls_of, settle, start, stop_app, text_of, texts, word
 from tests.web.helpers import say_to as prompt
@@ -685,6 +684,7 @@ def test_an_empty_post_makes_a_session_without_name(client: FlaskClient) -> None
         "runId",
         "interrupted",
         "queue",
+        "returned",
         "readOnly",
         "problems",
     }
@@ -735,3 +735,24 @@ def test_prompts_that_wait_leave_room_to_stop_the_run(new_app: NewApp, gate: New
         thread.join(SECONDS)
     assert answers == [200] * MAX_WAITING
     assert client.post("/api/prompt", json={"text": "and now"}).status_code == 200
+
+
+def test_a_reset_of_an_empty_folder_trashes_nothing(client: FlaskClient, settings: Settings) -> None:
+    shape = client.post("/api/reset").json
+    assert shape["trashed"] is None and shape["entries"] == []
+    assert list((settings.data / "trash").iterdir()) == []
+
+
+def test_twelve_prompts_at_once_over_http_are_all_answered(app: Flask) -> None:
+    answers: list[Any] = []
+
+    def ask(text: str) -> None:
+        answers.append(app.test_client().post("/api/prompt", json={"text": text, "queue": True}))
+
+    asking = [threading.Thread(target=ask, args=(f"hello {number}",)) for number in range(12)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join(SECONDS)
+    assert [answer.status_code for answer in answers] == [200] * 12
+    assert roles(app.test_client().get("/api/session").json).count("user") == 12

@@ -114,13 +114,13 @@ def test_the_next_free_port_is_used_where_one_is_taken(data: Path, workspace: Pa
         assert link.stdout.strip() == server.link
 
 
-def test_link_prints_the_port_of_the_flag_before_the_one_last_used(data: Path) -> None:
+def test_link_prints_the_address_last_used_and_a_port_that_is_given_before(data: Path) -> None:
     data.mkdir()
-    (data / "port").write_text("5005\n", "ascii")
-    assert hornbook("link", "--data", str(data)).stdout.startswith("http://127.0.0.1:5005/?token=")
+    (data / "address").write_text("::1 5005\n", "utf-8")
+    assert hornbook("link", "--data", str(data)).stdout.startswith("http://[::1]:5005/?token=")
     named = hornbook("link", "--data", str(data), "--port", "6006")
-    assert named.stdout.startswith("http://127.0.0.1:6006/?token=")
-    (data / "port").write_text("nonsense", "ascii")
+    assert named.stdout.startswith("http://[::1]:6006/?token=")
+    (data / "address").write_text("nonsense", "utf-8")
     assert hornbook("link", "--data", str(data)).stdout.startswith(f"http://127.0.0.1:{DEFAULT_PORT}/?token=")
 
 

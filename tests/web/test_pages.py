@@ -250,11 +250,20 @@ def test_a_message_given_back_is_shown_and_can_be_sent(new_app: NewApp, gate: Ne
     session_id = new_session(client)
     run_id, _ = start(client, "hello", sessionId=session_id)
     held.wait()
-    client.post("/api/runs", json={"text": "<b>and this", "sessionId": session_id, "queue": True})
+    for text in ("<b>and this", "and that"):
+        client.post("/api/runs", json={"text": text, "sessionId": session_id, "queue": True})
     client.post(f"/api/runs/{run_id}/abort")
-    form = session_page(client, session_id).select_one("#status .returned form")
-    assert form is not None and "<b>and this" in form.get_text()
-    submit(client, form)
+    again = session_page(client, session_id)
+    assert "<b>and this" in again.select_one("#status .returned").get_text()  # type: ignore[union-attr]
+    assert len(again.select("#status .returned li")) == 2
+    assert [queued["text"] for queued in client.get(f"/api/sessions/{session_id}").json["returned"]] == [
+        "<b>and this",
+        "and that",
+    ]
+    submit(client, form_with(again, "Send it now"))
+    soup = session_page(client, session_id)
+    assert [row.get_text() for row in soup.select("#status .returned li")] != []
+    submit(client, form_with(soup, "Remove"))
     soup = session_page(client, session_id)
     assert soup.select_one("#status .returned") is None
     assert [text for role, text in shown(soup) if role == "user"] == ["hello", "<b>and this"]
@@ -373,8 +382,8 @@ def test_hostile_texts_stay_texts_wherever_they_stand(new_app: NewApp, workspace
     soup = session_page(client, session_id)
     assert [text for _, text in shown(soup)] == [HOSTILE] * 3
     calls = soup.select("li.call")
-    first = [code.get_text() for code in calls[0].select("summary code")]
-    assert (first[0], json.loads(first[1])) == ("read_file", arguments)
+    assert calls[0].select_one("summary code").get_text() == "read_file"  # type: ignore[union-attr]
+    assert json.loads(calls[0].select("pre")[0].get_text()) == arguments
     assert name in calls[1].pre.get_text()  # type: ignore[union-attr]
     assert calls[2].select_one("summary code").get_text() == HOSTILE  # type: ignore[union-attr]
     assert soup.title is not None and HOSTILE in soup.title.get_text()
@@ -565,3 +574,25 @@ def test_a_stream_closes_for_good_only_when_the_session_is_deleted(client: Flask
     response = client.get(path.partition("?")[0], buffered=False)
     stop_app(client.application)
     assert "close" not in [event.event for event in parse_stream(response.data)]
+
+
+def test_a_page_whose_log_was_lost_is_shown_all_again(client: FlaskClient, settings: Settings) -> None:
+    session_id = say_to(client, "hello")["sessionId"]
+    response = client.get(f"/sessions/{session_id}/stream?after=999999999", buffered=False)
+    events = events_of(chunks_of(response))
+    pieces = [page(next(events).data) for _ in range(3)]
+    response.close()
+    places = [tag["id"] for piece in pieces for tag in piece.select("[hx-swap-oob]")]
+    assert places == ["transcript", "name", "status"]
+    assert [role for role, _ in shown(pieces[0])] == ["user", "assistant"]
+
+
+def test_a_move_and_a_new_name_at_once_both_reach_the_page(client: FlaskClient) -> None:
+    shape = say_to(client, "hello")
+    live = live_session(client, shape["sessionId"])
+    n = live.log.last
+    client.post("/api/branch", json={"leafId": None, "sessionId": live.id})
+    client.patch(f"/api/sessions/{live.id}", json={"name": "later"})
+    cursor = PageCursor(live, client.application.jinja_env, n)
+    pieces = page(cursor.render(live.log.after(n)).decode())
+    assert "later" in pieces.get_text() and shown(pieces) == [] and cursor.n == live.log.last
