@@ -104,6 +104,13 @@ def queue_of(entries: Iterable[Entry]) -> list[QueuedMessage]:
     return History(entries).queue
 
 
+def ask(supervisor: Supervisor, text: str = "q", session_id: str | None = None) -> Started:
+    """Sends a prompt and waits until its run is over."""
+    begun = started(supervisor.prompt(session_id, text))
+    settle(begun.run)
+    return begun
+
+
 def events_of(live: LiveSession, run_id: str | None = None) -> list[Event]:
     return [record.event for record in live.log.after(0, run_id)]
 

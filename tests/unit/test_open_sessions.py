@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +14,15 @@ from app.runs.errors import Conflict, NotFound, NotStored
 from app.runs.live import LiveSession
 from app.runs.supervisor import Supervisor
 from app.sessions.store import StoreError
-from tests.running import PATIENCE, Gate, InlineExecutor, abort, ends_of, events_of, settle, started, supervisor_in
-from tests.support import FakeModel, call, say, tool
+from tests.running import PATIENCE, Gate, InlineExecutor, abort, ask, ends_of, events_of, settle, started
+from tests.support import call, say, tool
 
 Make = Callable[..., Supervisor]
 
 
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    made: list[Supervisor] = []
-
-    def one(*turns: Any, **more: Any) -> Supervisor:
-        made.append(supervisor_in(tmp_path, FakeModel(*turns), **more))
-        return made[-1]
-
-    yield one
-    for supervisor in made:
-        supervisor.close()
-
-
-def ask(supervisor: Supervisor, text: str = "hello", session_id: str | None = None) -> tuple[LiveSession, str]:
-    begun = started(supervisor.prompt(session_id, text))
-    return begun.live, settle(begun.run).run_id
+def ask_one(supervisor: Supervisor, text: str = "hello", session_id: str | None = None) -> tuple[LiveSession, str]:
+    begun = ask(supervisor, text, session_id)
+    return begun.live, begun.run.run_id
 
 
 def test_a_session_that_is_being_created_is_not_opened_a_second_time(
@@ -96,8 +83,8 @@ def test_a_copied_session_file_keeps_its_runs_to_itself(make: Make, tmp_path: Pa
 
 def test_a_run_in_memory_is_read_without_the_disk(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     supervisor = make(say("one"), say("two"), max_finished_runs=1)
-    live, old = ask(supervisor)
-    _, new = ask(supervisor)
+    live, old = ask_one(supervisor)
+    _, new = ask_one(supervisor)
     assert live.log.buffer.floor > 0  # type: ignore[attr-defined]
     assert [end.status for end in ends_of(live, old)] == ["done"]
 
@@ -115,7 +102,7 @@ def test_a_session_another_process_wrote_is_read_anew(
 ) -> None:
     monkeypatch.setattr(supervisor_module, "REREAD_SECONDS", 0.0)
     writer, reader = make(say("one"), say("two")), make(say("mine"))
-    live, _ = ask(writer)
+    live, _ = ask_one(writer)
     seen = reader.open(live.id)
     assert seen.session.read_only
     with pytest.raises(Conflict, match="read-only"):
@@ -133,12 +120,12 @@ def test_a_session_that_a_foreign_program_wrote_can_be_used_again(
 ) -> None:
     monkeypatch.setattr(supervisor_module, "REREAD_SECONDS", 0.0)
     supervisor = make(say("one"), say("two"))
-    live, _ = ask(supervisor)
+    live, _ = ask_one(supervisor)
     with (tmp_path / "sessions" / f"{live.id}.jsonl").open("ab") as file:
         file.write(b'{"type":"later","id":"x","parentId":null,"timestamp":""}\n')
     with pytest.raises(NotStored):
         supervisor.prompt(live.id, "two")
-    again, _ = ask(supervisor, "two", live.id)
+    again, _ = ask_one(supervisor, "two", live.id)
     assert again is not live and again.session.get("x") is not None
 
 
@@ -170,7 +157,7 @@ def test_what_a_tool_says_after_its_run_is_over_is_not_heard(make: Make) -> None
         return None
 
     supervisor = make(call(("1", "A", {})), say("x"), tools=[tool("A", leak)], executor=InlineExecutor())
-    live, run_id = ask(supervisor)
+    live, run_id = ask_one(supervisor)
     contexts[0].update("late")
     assert len(ends_of(live, run_id)) == 1
     assert not any(isinstance(event, ToolExecutionUpdate) for event in events_of(live))
@@ -206,7 +193,7 @@ def test_sessions_that_cannot_be_listed_are_said_to_be_so(make: Make, monkeypatc
 
 def test_a_run_is_found_when_its_events_are_lost(make: Make, tmp_path: Path) -> None:
     first = make(say("one"))
-    live, run_id = ask(first)
+    live, run_id = ask_one(first)
     first.close()
     (tmp_path / "runs" / f"{live.id}.jsonl").unlink()
     found = make().session_of(run_id)
@@ -260,7 +247,7 @@ def test_reading_a_read_only_session_does_not_end_the_streams_of_others(
 ) -> None:
     monkeypatch.setattr(supervisor_module, "REREAD_SECONDS", 0.0)
     writer, reader = make(say("one")), make()
-    live, _ = ask(writer)
+    live, _ = ask_one(writer)
     seen = reader.open(live.id)
     seen.add_reader()
     assert reader.open(live.id) is seen and not seen.log.closed
@@ -279,7 +266,7 @@ def test_a_prompt_to_a_session_that_was_just_closed_opens_it_again(make: Make, m
         return begin(self, text, run_id)
 
     monkeypatch.setattr(LiveSession, "begin", closed_before)
-    again, run_id = ask(supervisor, session_id=live.id)
+    again, run_id = ask_one(supervisor, session_id=live.id)
     assert again is not live and live.log.closed and len(ends_of(again, run_id)) == 1
 
 
@@ -312,7 +299,7 @@ def test_a_session_that_can_only_be_read_can_be_deleted(make: Make, tmp_path: Pa
 
 def test_events_that_cannot_be_moved_cost_nobody_the_session(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     supervisor = make(say("one"))
-    live, _ = ask(supervisor)
+    live, _ = ask_one(supervisor)
 
     def fail(session_id: str) -> None:
         raise OSError(28, "No space left on device")

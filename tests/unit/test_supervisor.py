@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,13 @@ from app.protocol.model import ModelRequest, StreamStart, TextDelta, TextStart
 from app.protocol.tools import Effect, ToolResult
 from app.runs.errors import Conflict, NotFound, NotStored
 from app.runs.live import LiveSession
-from app.runs.supervisor import Queued, Started, Supervisor
+from app.runs.supervisor import Queued, Supervisor
 from tests.running import (
     PATIENCE,
     Gate,
     InlineExecutor,
     abort,
+    ask,
     ends_of,
     events_of,
     lasting,
@@ -42,32 +43,10 @@ from tests.running import (
     said,
     settle,
     started,
-    supervisor_in,
 )
-from tests.support import FakeModel, call, say, tool
+from tests.support import call, say, tool
 
 Make = Callable[..., Supervisor]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    """Makes supervisors on one data folder and closes them in the end."""
-    made: list[Supervisor] = []
-
-    def one(*turns: Any, **more: Any) -> Supervisor:
-        made.append(supervisor_in(tmp_path, FakeModel(*turns), **more))
-        return made[-1]
-
-    yield one
-    for supervisor in made:
-        supervisor.close()
-
-
-def ask(supervisor: Supervisor, text: str = "q", session_id: str | None = None) -> Started:
-    """Sends a prompt and waits until its run is over."""
-    begun = started(supervisor.prompt(session_id, text))
-    settle(begun.run)
-    return begun
 
 
 def queue_texts(live: LiveSession) -> list[list[str]]:
