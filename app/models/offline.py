@@ -1,9 +1,10 @@
 """The offline tutor: a model of rules, without key, network or AI, that asks for tools as any model does."""
 
-from collections.abc import Iterator
+from __future__ import annotations
 
-from app.models.offline_desk import Turn
-from app.models.offline_plan import plan
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from app.models.pieces import estimate_content, estimate_request, reading_pieces
 from app.protocol.cancel import CancelToken
 from app.protocol.codec import encode_line
@@ -22,6 +23,9 @@ from app.protocol.model import (
     ToolCallStart,
 )
 
+if TYPE_CHECKING:
+    from app.models.offline_desk import Turn
+
 
 class OfflineModel:
     """A pure function of the request: no clock, chance or memory; the same request gives the same events."""
@@ -34,6 +38,9 @@ class OfflineModel:
 
     def stream(self, request: ModelRequest, cancel: CancelToken) -> Iterator[ModelEvent]:
         """Yields one response in small deltas; once cancelled it ends with StreamError ``aborted``."""
+        # Its rules are a table of patterns, which take a while to compile: not before the first question.
+        from app.models.offline_plan import plan
+
         turn, taken = plan(request)
         content = _content(turn, taken)
         usage = Usage(input=estimate_request(request), output=estimate_content(content))
