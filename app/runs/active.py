@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from app.protocol.cancel import CancelToken
 from app.protocol.events import RunStatus
 
+ABORT_SECONDS = 10.0
+
 
 @dataclass
 class ActiveRun:
@@ -24,6 +26,11 @@ class ActiveRun:
     open_entry_id: str | None = None
     status: RunStatus = "error"
     error: str = ""
+
+    def stop(self, reason: str) -> bool:
+        """Asks the run to stop and waits for it; returns False when it has not stopped after 10 s."""
+        self.cancel.cancel(reason)
+        return self.settled.wait(ABORT_SECONDS)
 
 
 def new_run_id() -> str:

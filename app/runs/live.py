@@ -137,7 +137,7 @@ class LiveSession:
         """Asks a run to stop and returns it; ends an interrupted one. One that is over stays as it is (None)."""
         with self.lock:
             if self.run is not None and self.run.run_id == run_id:
-                self.run.cancel.cancel()
+                self.run.cancel.cancel("stopped by a person")
                 return self.run
             if self.interrupted == run_id:
                 self._require_writable()

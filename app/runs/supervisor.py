@@ -22,7 +22,6 @@ LOGGER = logging.getLogger("hornbook.runs")
 
 MAX_FINISHED_RUNS = 100
 MAX_OPEN_SESSIONS = 32
-ABORT_SECONDS = 10.0
 REREAD_SECONDS = 1.0
 """A session that is read-only here is read anew when it is asked for, at most this often."""
 
@@ -197,16 +196,11 @@ class Supervisor:
         live.rename(name)
         return live
 
-    def stop(self, run: ActiveRun, reason: str) -> bool:
-        """Asks a run to stop and waits for it; returns False when it has not stopped after 10 s."""
-        run.cancel.cancel(reason)
-        return run.settled.wait(ABORT_SECONDS)
-
     def delete(self, session_id: str) -> None:
         """Stops what works in a session and moves it to the trash, from where ``restore`` brings it back."""
         live = self.open(session_id, to_write=True)
         run = live.start_deleting()
-        if run is not None and not self.stop(run, "the session was deleted"):
+        if run is not None and not run.stop("the session was deleted"):
             live.stop_deleting()
             raise Conflict("running", "The run has not stopped yet, so nothing was deleted. Try again.")
         with self._lock:

@@ -9,7 +9,6 @@ from app.protocol.entries import (
     BranchSummaryEntry,
     CompactionEntry,
     Entry,
-    LabelEntry,
     MessageEntry,
     is_side_entry,
 )
@@ -151,19 +150,6 @@ def _shown_ancestor(
     for passed in hidden:
         nearest[passed] = found
     return found
-
-
-def labels_of(entries: Iterable[Entry]) -> dict[str, str]:
-    """Returns the labels that people gave, by the id of the labelled entry; the last one of each counts."""
-    labels: dict[str, str] = {}
-    for entry in entries:
-        if not isinstance(entry, LabelEntry):
-            continue
-        if entry.label:
-            labels[entry.target_id] = entry.label
-        else:
-            labels.pop(entry.target_id, None)
-    return labels
 
 
 def label_of(entry: ShownEntry) -> str:

@@ -14,6 +14,7 @@ from app.runs.supervisor import Queued
 from app.web import sse
 from app.web.errors import ApiError, error_response, json_response
 from app.web.names import one_line
+from app.web.run_cursor import RunCursor
 from app.web.security import has_token
 from app.web.services import services, version
 
@@ -155,18 +156,15 @@ def start_run() -> Response:
 @api.post("/runs/<run_id>/abort")
 def abort(run_id: str) -> Response:
     """Stops a run, and answers when it has stopped or after 10 s; one that is over stays as it is."""
-    supervisor = services().supervisor
-    live = supervisor.session_of(run_id)
+    live = services().supervisor.session_of(run_id)
     run = live.abort(run_id)
-    if run is not None and supervisor.stop(run, run.cancel.reason):
-        status: str = run.status
-    else:
-        status = "running" if run is not None else _status_of(live, run_id)
-    return json_response({"runId": run_id, "sessionId": live.id, "status": status})
+    if run is not None:
+        run.stop("stopped by a person")
+    return json_response({"runId": run_id, "sessionId": live.id, "status": _status_of(live, run_id)})
 
 
 def _status_of(live: LiveSession, run_id: str) -> str:
-    """Returns how a run that is over has ended."""
+    """Returns how a run has ended; "running" while it has not."""
     for record in reversed(live.log.after(0, run_id)):
         if isinstance(record.event, RunDone):
             return record.event.status
@@ -185,51 +183,13 @@ def continue_run(run_id: str) -> Response:
 def run_events(run_id: str) -> Response:
     """Streams a run's events: history first, then live; ends after run_done."""
     live = services().supervisor.session_of(run_id)
-    start = max(sse.last_event_id(request.args.get("after")), sse.last_event_id(request.headers.get("Last-Event-ID")))
     slots = services().streams
     if not slots.take():
         headers = {"Retry-After": "2"}
         return error_response(503, "too_many_streams", "Too many event streams are open. Try again soon.", headers)
-    cursor = RunCursor(live, run_id, start)
+    cursor = RunCursor(live, run_id, sse.start_of(request))
     gone = sse.client_gone(request.environ)
     return sse.stream_response(sse.follow(cursor, gone), live, slots)
-
-
-class RunCursor:
-    """One reader of one run's events: remembers how far it has read."""
-
-    def __init__(self, live: LiveSession, run_id: str, after_seq: int) -> None:
-        self._live = live
-        self._run_id = run_id
-        self._after_seq = after_seq
-        self._n = 0
-        self._done = False
-
-    def greet(self) -> bytes:
-        return b""
-
-    def wait(self, seconds: float, hold: float) -> list[Record]:
-        if self._done:
-            return []
-        found = self._live.log.wait(self._n, seconds, self._run_id, hold=hold)
-        if found:
-            self._n = found[-1].n
-            self._done = isinstance(found[-1].event, RunDone)
-        return found
-
-    def render(self, records: list[Record]) -> bytes:
-        return b"".join(
-            sse.frame(record.data, event=_type_of(record), event_id=record.event.seq)
-            for record in records
-            if (record.event.seq or 0) > self._after_seq
-        )
-
-    def over(self) -> bool:
-        return self._done or self._live.log.closed
-
-
-def _type_of(record: Record) -> str:
-    return str(type(record.event).__struct_config__.tag)
 
 
 @api.post("/branch")

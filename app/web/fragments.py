@@ -61,9 +61,6 @@ class PageCursor:
         htmx looks up all targets of a message before it swaps any, so a piece must not share a message with another
         that it lands in.
         """
-        records = [record for record in records if record.n > self.n]
-        if not records:
-            return b""
         if any(isinstance(record.event, LeafMoved) for record in records):
             message = self._show_all()
         else:
@@ -122,10 +119,10 @@ class PageCursor:
                 return self._template("call", call=call_item(call, result), oob=True)
             case MessageEnd(message=AssistantMessage() as message):
                 return self._template("message", item=message_item(event.entry_id or "", message), oob=True)
-            case SessionRenamed():
-                return self._template("name", name=event.name, oob=True)
             case MessageEnd(discarded=True):
                 return self._template("discarded", id=dom_id("m", event.entry_id or ""))
+            case SessionRenamed():
+                return self._template("name", name=event.name, oob=True)
             case _:
                 return ""
 

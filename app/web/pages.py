@@ -138,6 +138,5 @@ def stream(session_id: str) -> Response:
     slots = services().streams
     if not slots.take():
         return sse.refused_stream()
-    after = max(sse.last_event_id(request.args.get("after")), sse.last_event_id(request.headers.get("Last-Event-ID")))
-    cursor = PageCursor(live, current_app.jinja_env, after)
+    cursor = PageCursor(live, current_app.jinja_env, sse.start_of(request))
     return sse.stream_response(sse.follow(cursor, sse.client_gone(request.environ)), live, slots)

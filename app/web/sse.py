@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from flask import Response
+from flask import Request, Response
 
 from app.runs.buffer import Record, is_delta
 from app.runs.live import LiveSession
@@ -33,6 +33,11 @@ def frame(data: bytes, *, event: str = "", event_id: int | None = None) -> bytes
 def last_event_id(value: str | None) -> int:
     """Returns the number in a Last-Event-ID header or ``after`` parameter; 0 when absent or not a number."""
     return int(value) if value and value.isascii() and value.isdecimal() and len(value) < 19 else 0
+
+
+def start_of(request: Request) -> int:
+    """Returns the number after which a reader goes on: what its page was rendered to, or what it has had since."""
+    return max(last_event_id(request.args.get("after")), last_event_id(request.headers.get("Last-Event-ID")))
 
 
 class Slots:

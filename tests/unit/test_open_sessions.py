@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app.protocol.events import ToolExecutionUpdate
+from app.runs import active
 from app.runs import supervisor as supervisor_module
 from app.runs.errors import Conflict, NotFound, NotStored
 from app.runs.live import LiveSession
@@ -312,7 +313,7 @@ def test_events_that_cannot_be_moved_cost_nobody_the_session(make: Make, monkeyp
 
 
 def test_a_session_is_not_said_to_be_deleted_before_it_is(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor_module, "ABORT_SECONDS", 0.0)
+    monkeypatch.setattr(active, "ABORT_SECONDS", 0.0)
     gate = Gate()
     supervisor = make(gate.turn(say("one")))
     begun = started(supervisor.prompt(None, "hello"))

@@ -29,7 +29,7 @@ from app.protocol.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from app.sessions.tree import TreeNode, build_tree, index_of, label_of, labels_of, leaf_of, path_to
+from app.sessions.tree import TreeNode, build_tree, index_of, label_of, leaf_of, path_to
 
 STAMP = "2026-01-02T03:04:05.678Z"
 
@@ -220,12 +220,6 @@ def test_labels_are_short_and_hold_no_control_or_direction_characters() -> None:
 def test_joined_emoji_and_scripts_survive_in_labels() -> None:
     family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
     assert message_label(UserMessage(content=family)) == f"user: {family}"
-
-
-def test_the_last_label_of_an_entry_counts_and_can_be_cleared() -> None:
-    entries = [label("1", None, "a", "one"), label("2", "1", "b", "two"), label("3", "2", "a", "new")]
-    assert labels_of(entries) == {"a": "new", "b": "two"}
-    assert labels_of([*entries, label("4", "3", "b", None)]) == {"a": "new"}
 
 
 names = st.sampled_from("abcdefgh")
