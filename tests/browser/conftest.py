@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.server import Server
 
@@ -16,6 +16,8 @@ POLICY = "Content Security Policy"
 def browser() -> Iterator[Browser]:
     chromium = shutil.which("chromium")
     assert chromium, "chromium is not installed; `make test` installs it or leaves these tests out"
+    # Playwright's own 5 s are short where both cores are busy; what never comes fails all the same.
+    expect.set_options(timeout=TIMEOUT_MS)
     with sync_playwright() as playwright:
         flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
         opened = playwright.chromium.launch(executable_path=chromium, args=flags)
