@@ -1,6 +1,8 @@
 """What several test modules need: small models, tools and traces."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,6 +14,9 @@ from app.protocol.model import ModelEvent, ModelRequest, events_of_message
 from app.protocol.tools import ToolContext, ToolDefinition, ToolResult
 
 Turn = AssistantMessage | Exception | Callable[[ModelRequest, CancelToken], Iterable[ModelEvent]]
+
+SILENT = {"text": "one two", "fault": {"kind": "hang", "afterDeltas": 1}}
+"""A scripted turn whose model falls silent after its first words."""
 
 
 def say(text: str) -> AssistantMessage:
@@ -81,3 +86,9 @@ def _word(event: Event) -> str:
     if hasattr(event, "tool_call_id"):
         return f"{kind}#{event.tool_call_id}"
     return f"{kind}({len(event.tool_results)})" if kind == "turn_end" else kind
+
+
+def swap_for_link(place: Path, target: Path) -> None:
+    """What an attacker does between check and use: a link stands in this place."""
+    os.replace(place, place.with_name(place.name + ".gone"))  # not rename, which a test patches
+    place.symlink_to(target)

@@ -7,20 +7,14 @@ from typing import TYPE_CHECKING
 
 from app.models.pieces import estimate_content, estimate_request, reading_pieces
 from app.protocol.cancel import CancelToken
-from app.protocol.codec import encode_line
 from app.protocol.messages import AssistantContent, TextContent, ToolCall, Usage
 from app.protocol.model import (
     ModelEvent,
     ModelRequest,
     StreamDone,
-    StreamError,
     StreamStart,
-    TextDelta,
-    TextEnd,
-    TextStart,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
+    aborted,
+    block_events,
 )
 
 if TYPE_CHECKING:
@@ -45,16 +39,12 @@ class OfflineModel:
         content = _content(turn, taken)
         usage = Usage(input=estimate_request(request), output=estimate_content(content))
         yield StreamStart()
-        for event in _events(content):
+        for event in block_events(content, reading_pieces):
             if cancel.cancelled:
-                yield _aborted(cancel, usage)
+                yield aborted(cancel, usage)
                 return
             yield event
         yield StreamDone(reason="toolUse" if turn.calls else "stop", usage=usage)
-
-
-def _aborted(cancel: CancelToken, usage: Usage) -> StreamError:
-    return StreamError(reason="aborted", error_message=cancel.reason or "cancelled", usage=usage)
 
 
 def _content(turn: Turn, taken: list[str]) -> list[AssistantContent]:
@@ -68,20 +58,3 @@ def _content(turn: Turn, taken: list[str]) -> list[AssistantContent]:
             number += 1
         content.append(ToolCall(id=f"offline-{number}", name=wanted.name, arguments=wanted.arguments))
     return content
-
-
-def _events(content: list[AssistantContent]) -> Iterator[ModelEvent]:
-    for index, block in enumerate(content):
-        match block:
-            case TextContent():
-                yield TextStart(content_index=index)
-                for piece in reading_pieces(block.text):
-                    yield TextDelta(content_index=index, delta=piece)
-                yield TextEnd(content_index=index)
-            case ToolCall():
-                yield ToolCallStart(content_index=index, id=block.id, name=block.name)
-                for piece in reading_pieces(encode_line(block.arguments).decode()):
-                    yield ToolCallDelta(content_index=index, delta=piece)
-                yield ToolCallEnd(content_index=index, tool_call=block)
-            case _:
-                pass

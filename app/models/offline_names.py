@@ -19,9 +19,7 @@ _FILLER = re.compile(
     r"|in|inside|under|within|from)\b(?![./])\s*)+|(?:\s+(?:file|folder|directory|again|document|now))+$",
     re.I,
 )
-_FILLER_ZH = re.compile(
-    r"^(?:一下|一点|这个|那个|文件|我的|的|名为|叫做?|下)+\s*|\s*(?:的内容|的文件|这个文件|文件|的)+$"
-)
+_FILLER_ZH = re.compile(r"^(?:一下|一点|这个|那个|文件|我的|的|名为|叫做?|下)+\s*|\s*(?:的内容|这个文件|文件|的)+$")
 _WHOLE = re.compile(
     r"\b(?:the|my|this|that|these|current|here|there|are|is|do|does|you|i|we|have|has|exist|files?|folders?|workspace|director(?:y|ies)|project"
     r"|root|in|inside|of|under|within|from|all|and|with|available|recursively|recursive|sub-?folders|everything|its|including"
@@ -40,7 +38,7 @@ _STOPWORDS = frozenset(
     )
 )
 _STOP_ZH = re.compile(
-    r"^(?:一下|这个|那个|什么是|什么叫|的|什么|怎么|如何|为什么|我们|你|它)+|(?:的|是什么|怎么工作|如何工作|是如何工作的?|怎么工作的|吗|呢)+$"
+    r"^(?:一下|这个|那个|什么是|什么叫|的|什么|怎么|如何|为什么|我们|你|它)+|(?:的|是什么|怎么工作|如何工作|是如何工作|吗|呢)+$"
     r"|(?:你|我们?)?(?:刚才|刚刚|已经)?(?:读|看)(?:过|到|了|完)的?(?:内容|东西|文件)?$"
 )
 

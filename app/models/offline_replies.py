@@ -154,7 +154,9 @@ def note_written(language: Language, step: Step) -> str:
     place_found = re.search(r"(notes/.+?)(?= \(\d|[.。]?$)", step.text, re.MULTILINE)
     path = place_found[1] if place_found else str(step.arguments.get("name", ""))
     parts = [say(language, "note_written", path=code(path))]
-    sources = re.findall(r"^## (.+)$", str(step.arguments.get("content", "")), re.MULTILINE)
+    content = str(step.arguments.get("content", ""))
+    # A heading that the learner dictated is no source: those are cited below.
+    sources = [name for name in re.findall(r"^## (.+)$", content, re.MULTILINE) if f"(`{name}:" in content]
     if sources:
         parts.append(say(language, "note_from", names=names(language, sources, MOST_FILES)))
     return "\n\n".join(

@@ -54,7 +54,7 @@ _COURTESY = re.compile(
     re.IGNORECASE,
 )
 _CLOSING = re.compile(
-    r"(?:[\s?!？！。~]+|(?<=\w)\.|\s(?:please|for me|thanks)|(?<=[^\s])(?:吧|吗|呢|谢谢|好吗|，谢谢))+$", re.I
+    r"(?:[\s?!？！。~]|(?<=\w)\.|\s(?:please|for me|thanks)|(?<=[^\s])(?:吧|吗|呢|谢谢|好吗|，谢谢))+$", re.I
 )
 
 

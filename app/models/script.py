@@ -1,6 +1,7 @@
 """A scripted model: plays texts, tool calls, delays and faults from a JSON file."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,7 +11,7 @@ from msgspec import Meta
 from app.models.pieces import equal_pieces, estimate_content, estimate_request
 from app.models.unavailable import ModelUnavailable
 from app.protocol.cancel import CancelToken
-from app.protocol.codec import decode_as, encode_line
+from app.protocol.codec import decode_as
 from app.protocol.messages import (
     AssistantContent,
     AssistantMessage,
@@ -26,14 +27,10 @@ from app.protocol.model import (
     StreamError,
     StreamStart,
     TextDelta,
-    TextEnd,
-    TextStart,
     ThinkingDelta,
-    ThinkingEnd,
-    ThinkingStart,
     ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
+    aborted,
+    block_events,
 )
 
 _Positive = Annotated[int, Meta(ge=1)]
@@ -127,20 +124,20 @@ class ScriptedModel:
         usage = Usage(input=estimate_request(request), output=estimate_content(content))
         yield StreamStart()
         deltas = 0
-        for event in _events(content, turn.chunk):
+        for event in block_events(content, partial(equal_pieces, size=turn.chunk)):
             if isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta):
                 if turn.fault and deltas >= turn.fault.after_deltas:
                     break
                 deltas += 1
                 cancel.wait(turn.delay_ms / 1000)
             if cancel.cancelled:
-                yield _aborted(cancel, usage)
+                yield aborted(cancel, usage)
                 return
             yield event
         if turn.fault:
             yield from _fail(turn.fault, cancel, usage)
         elif cancel.cancelled:
-            yield _aborted(cancel, usage)
+            yield aborted(cancel, usage)
         else:
             reason = turn.stop_reason or ("toolUse" if turn.tool_calls else "stop")
             yield StreamDone(reason=reason, usage=usage)
@@ -155,13 +152,9 @@ def _fail(fault: Fault, cancel: CancelToken, usage: Usage) -> Iterator[ModelEven
         case "hang":
             while not cancel.wait(_HANG_SECONDS):
                 pass
-            yield _aborted(cancel, usage)
+            yield aborted(cancel, usage)
         case "cut":
             return
-
-
-def _aborted(cancel: CancelToken, usage: Usage) -> StreamError:
-    return StreamError(reason="aborted", error_message=cancel.reason or "cancelled", usage=usage)
 
 
 def _content(turn: ScriptedTurn, number: int) -> list[AssistantContent]:
@@ -174,25 +167,3 @@ def _content(turn: ScriptedTurn, number: int) -> list[AssistantContent]:
         call_id = f"script-{number + 1}-{place}" if call.id is None else call.id
         content.append(ToolCall(id=call_id, name=call.name, arguments=call.arguments))
     return content
-
-
-def _events(content: list[AssistantContent], chunk: int) -> Iterator[ModelEvent]:
-    for index, block in enumerate(content):
-        match block:
-            case ThinkingContent():
-                yield ThinkingStart(content_index=index)
-                for piece in equal_pieces(block.thinking, chunk):
-                    yield ThinkingDelta(content_index=index, delta=piece)
-                yield ThinkingEnd(content_index=index)
-            case TextContent():
-                yield TextStart(content_index=index)
-                for piece in equal_pieces(block.text, chunk):
-                    yield TextDelta(content_index=index, delta=piece)
-                yield TextEnd(content_index=index)
-            case ToolCall():
-                yield ToolCallStart(content_index=index, id=block.id, name=block.name)
-                for piece in equal_pieces(encode_line(block.arguments).decode(), chunk):
-                    yield ToolCallDelta(content_index=index, delta=piece)
-                yield ToolCallEnd(content_index=index, tool_call=block)
-            case _:
-                pass

@@ -5,12 +5,13 @@ a failed request: it ends its stream with ``StreamError``. A stream that ends wi
 ``StreamError`` is an error (reference: a cut connection must not look like a success).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
 from app.protocol.cancel import CancelToken
+from app.protocol.codec import encode_line
 from app.protocol.messages import (
     AssistantContent,
     AssistantMessage,
@@ -273,21 +274,19 @@ class MessageFold:
         )
 
 
-def events_of_message(message: AssistantMessage) -> Iterator[ModelEvent]:
-    """Yields the events that fold back into ``message``."""
-    yield StreamStart()
-    content: Sequence[AssistantContent] = (
-        [TextContent(text=message.content)] if isinstance(message.content, str) else message.content
-    )
+def block_events(content: Sequence[AssistantContent], pieces: Callable[[str], Iterable[str]]) -> Iterator[ModelEvent]:
+    """Yields the events that fold back into the blocks of ``content``; ``pieces`` cuts a text into deltas."""
     for index, block in enumerate(content):
         match block:
             case TextContent():
                 yield TextStart(content_index=index)
-                yield TextDelta(content_index=index, delta=block.text)
+                for piece in pieces(block.text):
+                    yield TextDelta(content_index=index, delta=piece)
                 yield TextEnd(content_index=index)
             case ThinkingContent():
                 yield ThinkingStart(content_index=index)
-                yield ThinkingDelta(content_index=index, delta=block.thinking)
+                for piece in pieces(block.thinking):
+                    yield ThinkingDelta(content_index=index, delta=piece)
                 yield ThinkingEnd(
                     content_index=index,
                     thinking_signature=block.thinking_signature,
@@ -295,9 +294,27 @@ def events_of_message(message: AssistantMessage) -> Iterator[ModelEvent]:
                 )
             case ToolCall():
                 yield ToolCallStart(content_index=index, id=block.id, name=block.name)
+                for piece in pieces(encode_line(block.arguments).decode()):
+                    yield ToolCallDelta(content_index=index, delta=piece)
                 yield ToolCallEnd(content_index=index, tool_call=block)
             case _:
                 pass
+
+
+def aborted(cancel: CancelToken, usage: Usage) -> StreamError:
+    """Returns the end of a stream that was cancelled."""
+    return StreamError(reason="aborted", error_message=cancel.reason or "cancelled", usage=usage)
+
+
+def events_of_message(message: AssistantMessage) -> Iterator[ModelEvent]:
+    """Yields the events that fold back into ``message``."""
+    yield StreamStart()
+    content: Sequence[AssistantContent] = (
+        [TextContent(text=message.content)] if isinstance(message.content, str) else message.content
+    )
+    for event in block_events(content, lambda text: [text]):
+        if not isinstance(event, ToolCallDelta):  # as Pi's faux provider: arguments that are whole come with the end
+            yield event
     match message.stop_reason:
         case "error" | "aborted" as reason:
             yield StreamError(reason=reason, error_message=message.error_message or reason, usage=message.usage)

@@ -436,6 +436,27 @@ def test_a_given_text_is_written_as_it_is_however_long() -> None:
     assert world.files["notes/明天复习.md"] == "明天复习"
 
 
+def test_headings_of_a_given_text_are_not_called_its_sources() -> None:
+    answer = World().ask("write a note named fruit saying: ## Apples\nred")
+    assert "notes/fruit.md" in answer and "Apples" not in answer
+
+
+@pytest.mark.timeout(20)  # a pattern that tries every way to divide these takes years
+@pytest.mark.parametrize(
+    "text",
+    [
+        "read a" + " " * 60 + "b.md",
+        "wow" + "!" * 60 + " read x.md",
+        "search for a" + "\n" * 60 + "b",
+        "读a" + "的文件" * 60 + "x",
+        "什么是" + "怎么工作的" * 60 + "x",
+        "什么是" + "是如何工作的" * 60 + "x",
+    ],
+)
+def test_a_text_that_repeats_itself_is_understood_at_once(text: str) -> None:
+    assert World().ask(text)
+
+
 def test_nothing_is_made_up_for_a_note() -> None:
     world = World()
     assert "no note was written" in world.ask("write a note about dinosaurs")
