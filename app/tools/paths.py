@@ -23,6 +23,7 @@ _RESERVED = frozenset(
 )
 _UNPRINTABLE = frozenset(["Cc", "Cs", "Zl", "Zp"])
 _BANK_ENDINGS = (".gift", ".gift.txt", ".aiken.txt", ".bank.md")
+_QUIZ_ENDINGS = (".xml", ".xml.txt")
 _BACKUP = re.compile(r"(~|\.bak|\.old|\.orig|\.save|\.tmp)+\Z")
 _WHAT_IS_RIGHT = 'Give a path relative to the workspace, such as "lessons/01.md".'
 
@@ -99,6 +100,11 @@ def is_hidden(name: str) -> bool:
 def is_bank(name: str) -> bool:
     """Says whether ``name`` is that of a question bank, or of an editor's backup of one."""
     return _BACKUP.sub("", _folded(name)).endswith(_BANK_ENDINGS)
+
+
+def may_be_quiz(name: str) -> bool:
+    """Says whether ``name`` is one under which Moodle's quizzes are kept, backups included; the content decides."""
+    return _BACKUP.sub("", _folded(name)).endswith(_QUIZ_ENDINGS)
 
 
 def same_name(one: str, other: str) -> bool:

@@ -175,7 +175,7 @@ def _result(parameters: SearchFiles, found: _Found, max_bytes: int) -> ToolResul
     if more:
         notes.append("[There are more. Use a longer query, or a narrower path or glob.]")
     if found.unreadable:
-        notes.append(f"[Not searched, since not UTF-8 text: {_count(len(found.unreadable), 'file')}.]")
+        notes.append(f"[Not searched, since not UTF-8 text or too large: {_count(len(found.unreadable), 'file')}.]")
     details = {
         "query": parameters.query,
         "matches": [{"path": path, "line": number} for path, number, _ in shown],

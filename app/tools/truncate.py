@@ -1,7 +1,6 @@
 """Cuts long text to whole lines, so that a tool's result never floods a model's window."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 MAX_LINES = 2000
 MAX_BYTES = 51200
@@ -16,24 +15,16 @@ WINDOW_SHARE = 4
 
 @dataclass(frozen=True)
 class Truncation:
-    """What is left of a text, and how much there was. Bytes are UTF-8.
+    """What is left of a text, and whether anything was cut off.
 
-    ``truncated_by`` names the limit that cut, or is None. A newline at the end counts as one more, empty,
-    line. ``first_line_exceeds_limit`` says that not even one whole line fits; then ``text`` is empty.
+    A newline at the end counts as one more, empty, line. ``first_line_exceeds_limit`` says that not even one whole
+    line fits; then ``text`` is empty.
     """
 
     text: str
-    truncated_by: Literal["lines", "bytes"] | None
-    total_lines: int
-    total_bytes: int
+    truncated: bool
     shown_lines: int
-    shown_bytes: int
     first_line_exceeds_limit: bool = False
-
-    @property
-    def truncated(self) -> bool:
-        """Whether anything was cut off."""
-        return self.truncated_by is not None
 
 
 def limit_for_window(context_window_tokens: int) -> int:
@@ -53,27 +44,20 @@ def truncate(text: str, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTE
     The newline between two lines counts, the one after the last shown line does not and is not shown.
     """
     lines = text.split("\n")
-    total_bytes = len(text.encode())
-    shown_bytes, shown_lines = 0, 0
-    cut: Literal["lines", "bytes"] | None = None
-    for line in lines:
+    shown_bytes = shown_lines = 0
+    too_long = False
+    for line in lines[:max_lines]:
         size = len(line.encode()) + (1 if shown_lines else 0)
-        if shown_lines >= max_lines:
-            cut = "lines"
-            break
-        if shown_bytes + size > max_bytes:
-            cut = "bytes"
+        too_long = shown_bytes + size > max_bytes
+        if too_long:
             break
         shown_bytes += size
         shown_lines += 1
     return Truncation(
         text="\n".join(lines[:shown_lines]),
-        truncated_by=cut,
-        total_lines=len(lines),
-        total_bytes=total_bytes,
+        truncated=shown_lines < len(lines),
         shown_lines=shown_lines,
-        shown_bytes=shown_bytes,
-        first_line_exceeds_limit=cut == "bytes" and shown_lines == 0,
+        first_line_exceeds_limit=too_long and shown_lines == 0,
     )
 
 

@@ -18,7 +18,7 @@ from typing import Literal
 
 from app.protocol.tools import ToolError
 from app.tools.folders import Folder, explained
-from app.tools.paths import is_bank, is_hidden, name_problem, quoted, split_path
+from app.tools.paths import is_bank, is_hidden, may_be_quiz, name_problem, quoted, split_path
 
 MAX_FILE_BYTES = 8 * 1024 * 1024
 """A larger file is not read: it would be held in memory whole, and no course text is that long."""
@@ -67,11 +67,6 @@ class Workspace:
         self._root = real
         self.write_lock = threading.Lock()
         """Held while a file is put in place, so that two runs do not write the same one at once."""
-
-    @property
-    def root(self) -> Path:
-        """The folder's real place."""
-        return Path(self._root)
 
     def kind(self, path: str) -> Literal["folder", "file"]:
         """Returns what is at ``path``."""
@@ -132,10 +127,11 @@ class Workspace:
         with explained(path):
             fd = self._open(names)
             with os.fdopen(fd, "rb") as file:
-                content = file.read(MAX_FILE_BYTES + 1)
-        if len(content) > MAX_FILE_BYTES:
+                is_large = os.fstat(fd).st_size > MAX_FILE_BYTES
+                content = b"" if is_large else file.read(MAX_FILE_BYTES + 1)
+        if is_large or len(content) > MAX_FILE_BYTES:
             raise ToolError(f"{quoted(path)} is larger than {MAX_FILE_BYTES} bytes. Split it into smaller files.")
-        if _may_be_quiz(names[-1]) and _holds_quiz(content):
+        if may_be_quiz(names[-1]) and _holds_quiz(content):
             raise _bank_error(path)
         return content
 
@@ -216,7 +212,7 @@ class Workspace:
         is_link = stat.S_ISLNK(info.st_mode)
         names = self._resolve(path) if is_link else (*parents, name)
         kind, size = self._kind_and_size(names) if is_link else _known(info)
-        if kind == "file" and _may_be_quiz(names[-1]):
+        if kind == "file" and may_be_quiz(names[-1]):
             with os.fdopen(self._open(names) if is_link else folder.open_file(name), "rb") as file:
                 if _holds_quiz(file.read(_SNIFFED_BYTES)):
                     return None
@@ -229,10 +225,6 @@ def _known(info: os.stat_result) -> tuple[Literal["folder", "file"], int]:
     if stat.S_ISREG(info.st_mode):
         return "file", info.st_size
     raise ToolError("Only folders and ordinary files can be used.")
-
-
-def _may_be_quiz(name: str) -> bool:
-    return name.casefold().endswith(".xml")
 
 
 def _holds_quiz(content: bytes) -> bool:

@@ -7,8 +7,18 @@ from typing import Any
 import pytest
 
 from app.runs.supervisor import Supervisor
+from app.tools import folders
 from tests.running import supervisor_in
 from tests.support import FakeModel
+
+
+@pytest.fixture(params=["pinned", "checked"])
+def way_to_open(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Runs a test with folders held open, and with the way of systems that cannot do so."""
+    if request.param == "pinned":
+        assert folders.CAN_PIN, "these tests need a system with dir_fd"
+    monkeypatch.setattr(folders, "CAN_PIN", request.param == "pinned")
+    return str(request.param)
 
 
 @pytest.fixture

@@ -260,7 +260,7 @@ def test_a_search_ignores_case_and_gives_path_line_text(call: Call) -> None:
         "lessons/02.txt:1: A LOOP calls a tool.",
         "lessons/02.txt:2: loop again",
         "README.md:3: About loops.",
-        "[Not searched, since not UTF-8 text: 1 file.]",
+        "[Not searched, since not UTF-8 text or too large: 1 file.]",
     ]
     assert matches(result)[0] == ("lessons/deep/03.md", 1)
     assert result.details["unreadable"] == ["photo.jpg"]

@@ -15,13 +15,9 @@ from app.protocol.validation import validate
 from app.tools import folders
 from app.tools.notes import note_path, write_note, write_note_tool
 from app.tools.workspace import MAX_FILE_BYTES, Workspace
+from tests.support import swap_for_link
 
-
-@pytest.fixture(params=["pinned", "checked"], autouse=True)
-def way_to_open(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Every test runs with folders held open and with the way of systems that cannot do so."""
-    monkeypatch.setattr(folders, "CAN_PIN", request.param == "pinned")
-    return str(request.param)
+pytestmark = pytest.mark.usefixtures("way_to_open")
 
 
 @pytest.fixture
@@ -62,6 +58,15 @@ def everything_in(folder: Path) -> list[str]:
 
 def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def test_a_new_note_outlives_a_power_cut(workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not folders.CAN_PIN:
+        return  # no folder can be synced there
+    really, synced = os.fsync, list[int]()
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.fstat(fd).st_ino), really(fd)))
+    call(workspace, Effects(), name="a", content="x")
+    assert {(root / "notes").stat().st_ino, (root / "notes" / "a.md").stat().st_ino} <= set(synced)
 
 
 def test_a_note_is_written_and_announced_right_before(workspace: Workspace, root: Path) -> None:
@@ -294,11 +299,6 @@ def test_a_note_that_appears_meanwhile_is_never_replaced(
     assert everything_in(root) == ["notes", "notes/a.md"]
 
 
-def _swap(place: Path, target: Path) -> None:
-    os.replace(place, place.with_name(place.name + ".gone"))  # not rename, which a test patches
-    place.symlink_to(target)
-
-
 @pytest.mark.parametrize("place", ["notes", "notes/unit"])
 def test_a_folder_swapped_for_a_link_after_the_check_is_not_written_into(
     workspace: Workspace, root: Path, tmp_path: Path, place: str
@@ -308,7 +308,7 @@ def test_a_folder_swapped_for_a_link_after_the_check_is_not_written_into(
     (outside / "unit").mkdir(parents=True)
 
     def swap(effect: Effect) -> bool:
-        _swap(root / place, outside)
+        swap_for_link(root / place, outside)
         return True
 
     with pytest.raises(ToolError, match=r"link|not a folder"):
@@ -329,7 +329,7 @@ def test_a_folder_swapped_for_a_link_at_the_last_moment_is_not_written_into(
     def swap_then_do(*args: object, **more: object) -> object:
         creates = function != "open" or bool(int(args[1]) & os.O_CREAT)  # type: ignore[call-overload]
         if creates and not (root / "notes").is_symlink():
-            _swap(root / "notes", outside)
+            swap_for_link(root / "notes", outside)
         return really(*args, **more)
 
     monkeypatch.setattr(os, function, swap_then_do)

@@ -16,18 +16,13 @@ from app.tools import folders
 from app.tools.paths import split_path
 from app.tools.registry import workspace_tools
 from app.tools.workspace import MAX_FILE_BYTES, Workspace
+from tests.support import swap_for_link
 
 CANARY = "canary-3f9c"
 CONTEXT = ToolContext(cancel=CancelToken(), before_effect=lambda effect: True, update=lambda text: None)
 
 
-@pytest.fixture(params=["pinned", "checked"], autouse=True)
-def way_to_open(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Every test runs with folders held open and with the way of systems that cannot do so."""
-    if request.param == "pinned":
-        assert folders.CAN_PIN, "these tests need a system with dir_fd"
-    monkeypatch.setattr(folders, "CAN_PIN", request.param == "pinned")
-    return str(request.param)
+pytestmark = pytest.mark.usefixtures("way_to_open")
 
 
 @pytest.fixture
@@ -257,12 +252,6 @@ def test_writing_refuses_every_link(
     assert (snapshot(outside), snapshot(root)) == before
 
 
-def swap(place: Path, target: Path) -> None:
-    """What an attacker does between check and use: another thing stands in this place."""
-    place.rename(place.with_name(place.name + ".gone"))
-    place.symlink_to(target)
-
-
 SWAPS = {"file": ("lessons/01.md", "canary.md"), "folder": ("lessons", "."), "deep": ("lessons/deep", "sub")}
 
 
@@ -291,7 +280,7 @@ def test_a_link_swapped_in_after_the_check_leads_nowhere(
     def resolve_then_swap(self: Workspace, path: str) -> tuple[str, ...]:
         names = resolve(self, path)
         if not (root / place).is_symlink():
-            swap(root / place, outside / target)
+            swap_for_link(root / place, outside / target)
         return names
 
     monkeypatch.setattr(Workspace, "_resolve", resolve_then_swap)
@@ -315,7 +304,7 @@ def test_a_link_swapped_in_at_the_last_moment_before_opening_leads_nowhere(
 
     def swap_then_open(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         if path.endswith(wanted.rpartition("/")[2]) and not (root / place).is_symlink():
-            swap(root / place, outside / target)
+            swap_for_link(root / place, outside / target)
         return really_open(path, flags, mode, dir_fd=dir_fd)
 
     monkeypatch.setattr(os, "open", swap_then_open)
@@ -335,7 +324,7 @@ def test_a_folder_swapped_for_a_link_and_back_again_leads_nowhere(
     def open_swapped(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         if not path.endswith("01.md"):
             return really_open(path, flags, mode, dir_fd=dir_fd)
-        swap(root / "lessons", outside)
+        swap_for_link(root / "lessons", outside)
         fd = really_open(path, flags, mode, dir_fd=dir_fd)
         (root / "lessons").unlink()
         (root / "lessons.gone").rename(root / "lessons")
@@ -356,7 +345,7 @@ def test_listing_a_folder_swapped_for_a_link_tells_nothing(
     def resolve_then_swap(self: Workspace, path: str) -> tuple[str, ...]:
         names = resolve(self, path)
         if path == "lessons" and not (root / "lessons").is_symlink():
-            swap(root / "lessons", outside)
+            swap_for_link(root / "lessons", outside)
         return names
 
     monkeypatch.setattr(Workspace, "_resolve", resolve_then_swap)
@@ -470,6 +459,15 @@ def test_moodle_xml_is_a_question_bank(workspace: Workspace, root: Path, content
     assert "Export" not in call(workspace, "search_files", query="q", glob="*.xml")
 
 
+@pytest.mark.parametrize("name", ["quiz.xml", "quiz.XML", "quiz.xml.bak", "quiz.xml~", "quiz.xml.old", "quiz.xml.txt"])
+def test_a_quiz_is_not_course_text_under_any_name_it_is_kept_under(workspace: Workspace, root: Path, name: str) -> None:
+    (root / name).write_text(f"<quiz>{CANARY}</quiz>")
+    with pytest.raises(ToolError, match="question bank"):
+        workspace.read_text(name)
+    assert name not in {entry.path for entry in workspace.listing().entries}
+    assert CANARY not in call(workspace, "search_files", query=CANARY[1:])
+
+
 def test_a_quiz_far_down_in_a_file_is_found_when_the_file_is_read(workspace: Workspace, root: Path) -> None:
     (root / "late.xml").write_bytes(b"<!--" + b"x" * 100_000 + b"--><quiz>" + CANARY.encode() + b"</quiz>")
     with pytest.raises(ToolError, match="question bank"):
@@ -487,8 +485,11 @@ def test_hidden_names_are_neither_listed_nor_read(workspace: Workspace, root: Pa
     (root / ".git").mkdir()
     (root / ".git" / "config").write_text(CANARY)
     (root / ".env").write_text(CANARY)
-    assert not [entry for entry in workspace.walk() if "/." in f"/{entry.path}"]
+    (root / "\u200d.env").write_text(CANARY)
+    assert not [entry for entry in workspace.walk() if "env" in entry.path or "config" in entry.path]
     assert CANARY not in call(workspace, "search_files", query="anary")
+    with pytest.raises(ToolError, match="hidden"):
+        workspace.read_text("\u200d.env")
 
 
 def test_names_in_any_script_and_odd_but_plain_names_can_be_read(workspace: Workspace, root: Path) -> None:
