@@ -1,7 +1,10 @@
 """What tests of whole runs need: a supervisor in a folder, models that wait for the test, and what must always hold."""
 
+import subprocess
+import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +50,29 @@ def supervisor_in(
     )
 
 
+HOLDER = """
+import sys
+from pathlib import Path
+from app.sessions.jsonl import JsonlSessionStore
+session = JsonlSessionStore(Path(sys.argv[1]), Path(sys.argv[2])).open(sys.argv[3])
+print(session.read_only or "writable", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def other_process(sessions: Path, trash: Path, session_id: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+    """Another process that has a session open until its input ends, with what it says about it."""
+    arguments = [sys.executable, "-c", HOLDER, str(sessions), str(trash), session_id]
+    root = Path(__file__).parents[1]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip(), process
+        finally:
+            process.kill()
+
+
 class InlineExecutor:
     """Runs a worker where it is started, so that a prompt returns when its run is over."""
 
@@ -79,13 +105,13 @@ def started(begun: Started | Queued) -> Started:
 
 def abort(supervisor: Supervisor, run_id: str) -> tuple[LiveSession, ActiveRun | None]:
     """Stops a run, as the API does."""
-    live = supervisor.session_of(run_id)
+    live = supervisor.session_of(run_id, to_write=True)
     return live, live.abort(run_id)
 
 
 def resume(supervisor: Supervisor, run_id: str) -> Started:
     """Continues a run, as the API does."""
-    return supervisor.resume(supervisor.session_of(run_id), run_id)
+    return supervisor.resume(supervisor.session_of(run_id, to_write=True), run_id)
 
 
 def settle(run: ActiveRun) -> ActiveRun:
@@ -109,6 +135,10 @@ def ask(supervisor: Supervisor, text: str = "q", session_id: str | None = None) 
     begun = started(supervisor.prompt(session_id, text))
     settle(begun.run)
     return begun
+
+
+def entries_of(live: LiveSession) -> list[Entry]:
+    return [stored.entry for stored in live.session.entries]
 
 
 def events_of(live: LiveSession, run_id: str | None = None) -> list[Event]:

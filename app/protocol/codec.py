@@ -4,9 +4,11 @@ msgspec is strict UTF-8: it refuses lone surrogates, which occur in real session
 module is the fallback in both directions, so that such a line is neither lost nor fatal.
 """
 
+import functools
 import json
 import re
-from typing import Any, TypeVar
+from collections.abc import Hashable
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -25,6 +27,12 @@ def encode_line(value: Any) -> bytes:
         return json.dumps(plain, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
+@functools.cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """Kept, since making one takes longer than decoding a line with it."""
+    return msgspec.json.Decoder(kind)
+
+
 def decode_as(data: bytes, kind: type[T]) -> T:
     """Returns ``data`` decoded as ``kind`` (a struct or a union of structs).
 
@@ -32,7 +40,7 @@ def decode_as(data: bytes, kind: type[T]) -> T:
     does not fit, or ValueError when it is not JSON.
     """
     try:
-        return msgspec.json.decode(data, type=kind)
+        return cast(T, _decoder(cast(Hashable, kind)).decode(data))
     except msgspec.ValidationError:
         raise
     except (msgspec.DecodeError, UnicodeDecodeError):

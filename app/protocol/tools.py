@@ -1,5 +1,6 @@
 """What a tool is to the loop, and what may be decided about a call before it runs."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -97,6 +98,7 @@ class ToolDefinition:
         return ToolSpec(name=self.name, description=self.description, parameters=schema_of(self.parameters))
 
 
+@functools.cache
 def schema_of(parameters: type[msgspec.Struct]) -> dict[str, Any]:
     """Returns the JSON schema of a parameters struct as one flat object schema (no ``$ref`` at the top)."""
     schema = msgspec.json.schema(parameters)

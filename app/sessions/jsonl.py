@@ -35,7 +35,6 @@ class JsonlSessionStore:
         self._files = files or Files()
         self._guard = threading.RLock()
         self._open: dict[str, JsonlSession] = {}
-        self._holders: dict[JsonlSession, int] = {}
         self._summaries: dict[str, tuple[tuple[int, int], SessionSummary]] = {}
 
     def create(self, *, cwd: str, parent_session: str | None = None) -> JsonlSession:
@@ -68,7 +67,6 @@ class JsonlSessionStore:
             self._require(self._path(session_id))
             held = self._open.get(session_id)
             if held is not None and not held.read_only:
-                self._holders[held] += 1
                 return held
             if held is not None:
                 held.shut(CLOSED)  # what it shows may be old, so the file is read anew
@@ -127,7 +125,7 @@ class JsonlSessionStore:
 
     def close(self) -> None:
         with self._guard:
-            for session in list(self._holders):
+            for session in list(self._open.values()):
                 self._forget(session, CLOSED)
 
     def _path(self, session_id: str) -> Path:
@@ -188,22 +186,16 @@ class JsonlSessionStore:
             lock = None
         session = JsonlSession(session_id, parsed, file=file, lock=lock, read_only=read_only, close=self._close_one)
         self._open[session_id] = session
-        self._holders[session] = 1
         return session
 
     def _close_one(self, session: JsonlSession) -> None:
         with self._guard:
-            if session not in self._holders:
-                return
-            self._holders[session] -= 1
-            if self._holders[session] == 0:
+            if self._open.get(session.id) is session:
                 self._forget(session, CLOSED)
 
     def _forget(self, session: JsonlSession, why: str) -> None:
         session.shut(why)
-        self._holders.pop(session, None)
-        if self._open.get(session.id) is session:
-            del self._open[session.id]
+        del self._open[session.id]
 
     def _move(self, session_id: str, source: Path, target: Path) -> None:
         name = f"{session_id}{_SUFFIX}"

@@ -4,11 +4,13 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
 import msgspec
 
 from app.protocol.codec import clean, encode_line
 from app.protocol.entries import FORMAT_VERSION, Entry, KnownEntry, SessionHeader, UnknownEntry
+from app.protocol.messages import StopReason
 from app.sessions.migrate import (
     JsonObject,
     derived_id,
@@ -21,20 +23,8 @@ from app.sessions.migrate import (
 from app.sessions.records import BLANK, BOM, Record, SkippedLine, object_of, records_of, time_of
 from app.sessions.tree import cycle_starts, index_of, parents_of
 
-_KNOWN_TYPES = frozenset(
-    {
-        "message",
-        "model_change",
-        "thinking_level_change",
-        "compaction",
-        "branch_summary",
-        "custom",
-        "custom_message",
-        "label",
-        "session_info",
-    }
-)
-_STOP_REASONS = frozenset({"stop", "length", "toolUse", "error", "aborted"})
+_KNOWN_TYPES = frozenset(kind.__struct_config__.tag for kind in get_args(KnownEntry))
+_STOP_REASONS = frozenset(get_args(StopReason))
 NOT_A_SESSION = "This file is not a session: it has neither a header nor an entry."
 
 

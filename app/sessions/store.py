@@ -129,7 +129,7 @@ class Session(Protocol):
         ...
 
     def close(self) -> None:
-        """Ends one ``open``; the last one frees the file for other processes. Further calls do nothing."""
+        """Frees the file for other processes. Further calls do nothing."""
         ...
 
 

@@ -37,10 +37,15 @@ def summary_of(
     )
 
 
+def clean_name(name: str) -> str:
+    """Returns a session's name as it is stored and shown: one line of at most 200 characters."""
+    return preview(name, _NAME_LENGTH)
+
+
 def session_name(entries: Sequence[Entry]) -> str:
     """Returns the name that a person gave the session: the latest that is not empty, on one line."""
     names = (e.name for e in reversed(entries) if isinstance(e, SessionInfoEntry) and e.name)
-    return next((shown for name in names if (shown := preview(name, _NAME_LENGTH))), "")
+    return next((shown for name in names if (shown := clean_name(name))), "")
 
 
 def _time_of(entry: MessageEntry) -> int | None:

@@ -3,12 +3,10 @@
 import errno
 import json
 import os
-import subprocess
-import sys
+import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +36,7 @@ from app.sessions.store import (
     UnknownEntryId,
     UnknownSession,
 )
+from tests.running import other_process
 
 ROOT = Path(__file__).parents[2]
 STAMP = "2026-01-02T03:04:05.678Z"
@@ -615,33 +614,48 @@ def test_a_file_that_cannot_be_opened_for_writing_can_be_read(folder: Path, code
     store.close()
 
 
+@pytest.fixture
+def synced_folders(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The inodes of folders that were synced."""
+    really, synced = os.fsync, list[int]()
+
+    def sync(descriptor: int) -> None:
+        info = os.fstat(descriptor)
+        synced.extend([info.st_ino] if stat.S_ISDIR(info.st_mode) else [])
+        really(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    return synced
+
+
+def test_a_name_that_comes_or_goes_is_on_the_disk_too(
+    store: JsonlSessionStore, folder: Path, synced_folders: list[int]
+) -> None:
+    session = store.create(cwd="/")
+    assert folder.stat().st_ino in synced_folders
+    for act in (store.trash, store.restore):
+        synced_folders.clear()
+        act(session.id)
+        assert {path.stat().st_ino for path in (folder, folder.parent / "trash")} <= set(synced_folders)
+    put(folder, "old", {"type": "session", "id": "old", "timestamp": STAMP, "cwd": "/"}, stored_line("a", None))
+    synced_folders.clear()
+    store.open("old").append(user("b", "a"))
+    assert list(folder.glob("*.bak")) and folder.stat().st_ino in synced_folders
+
+
+def test_a_hidden_file_is_no_session(store: JsonlSessionStore, folder: Path) -> None:
+    put(folder, ".s", HEADER)
+    with pytest.raises(UnknownSession):
+        store.open(".s")
+    assert store.list() == []
+
+
 # --- one writer ---
-
-HOLDER = """
-import sys
-from pathlib import Path
-from app.sessions.jsonl import JsonlSessionStore
-session = JsonlSessionStore(Path(sys.argv[1]), Path(sys.argv[2])).open(sys.argv[3])
-print(session.read_only or "writable", flush=True)
-sys.stdin.read()
-"""
-
-
-@contextmanager
-def other_process(folder: Path, session_id: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Another process that has the session open, with what it says about it."""
-    arguments = [sys.executable, "-c", HOLDER, str(folder), str(folder.parent / "trash"), session_id]
-    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip(), process
-        finally:
-            process.kill()
 
 
 def test_a_second_process_can_only_read(store: JsonlSessionStore, folder: Path) -> None:
     path = put(folder, "s", HEADER, stored_line("a", None))
-    with other_process(folder, "s") as (said, process):
+    with other_process(folder, folder.parent / "trash", "s") as (said, process):
         assert said == "writable"
         session = store.open("s")
         assert ids(session) == ["a"] and "Another process" in session.read_only
@@ -659,10 +673,10 @@ def test_a_second_process_can_only_read(store: JsonlSessionStore, folder: Path) 
 
 def test_while_we_have_it_open_another_process_can_only_read(store: JsonlSessionStore, folder: Path) -> None:
     session = store.create(cwd="/")
-    with other_process(folder, session.id) as (said, _):
+    with other_process(folder, folder.parent / "trash", session.id) as (said, _):
         assert "Another process" in said
     session.close()
-    with other_process(folder, session.id) as (said, _):
+    with other_process(folder, folder.parent / "trash", session.id) as (said, _):
         assert said == "writable"
 
 
@@ -670,7 +684,7 @@ def test_restoring_is_refused_while_another_process_has_the_id_open(store: Jsonl
     path = put(folder, "s", HEADER)
     store.trash("s")
     put(folder, "s", HEADER)
-    with other_process(folder, "s"):
+    with other_process(folder, folder.parent / "trash", "s"):
         path.unlink()
         with pytest.raises(SessionTaken):
             store.restore("s")
@@ -701,10 +715,9 @@ def test_the_lock_file_is_never_removed_or_replaced(store: JsonlSessionStore, fo
     assert lock.stat().st_ino == inode
 
 
-def test_a_session_opened_twice_is_one_object_until_it_is_closed_twice(store: JsonlSessionStore) -> None:
+def test_a_session_opened_twice_is_one_object_until_it_is_closed(store: JsonlSessionStore) -> None:
     session = store.create(cwd="/")
     assert store.open(session.id) is session
-    session.close()
     session.append(user("a", None))
     session.close()
     session.close()
