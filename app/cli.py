@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from app.access import TokenFile, link
-from app.settings import MAX_WAITING, Settings, SettingsError, load_settings, prepare_folders
+from app.settings import MAX_WAITING, Settings, SettingsError, check_host, load_settings, prepare_folders
 
 PORTS_TO_TRY = 100
 COMMANDS = ("serve", "link")
@@ -71,6 +71,7 @@ def print_link(settings: Settings, *, new: bool, port_given: bool) -> int:
 
 def serve(settings: Settings) -> int:
     """Serves until SIGINT or SIGTERM. Streams are ended first, so that pages reconnect by themselves."""
+    check_host(settings)
     prepare_folders(settings)
     listener, settings = listen(settings)
     from app.web import build_app

@@ -82,21 +82,14 @@ def load_settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Setti
             return environ[variable]
         return config.get(name, default)
 
-    host = str(pick("host", None, "127.0.0.1"))
-    allow_remote = bool(flags.get("allow_remote"))
-    if host not in LOOPBACK_HOSTS and not allow_remote:
-        raise SettingsError(
-            f"host {host!r} is not a loopback address, so others could reach this server. "
-            "Use 127.0.0.1, or add --allow-remote if that is what you want."
-        )
     return Settings(
         workspace=_folder(pick("workspace", "HORNBOOK_WORKSPACE", default_workspace), "workspace"),
         data=data,
         model=str(pick("model", "HORNBOOK_MODEL", "offline")),
         token=environ.get("HORNBOOK_TOKEN") or None,
-        host=host,
+        host=str(pick("host", None, "127.0.0.1")),
         port=_number(pick("port", "HORNBOOK_PORT", DEFAULT_PORT), "port", 0, 65535),
-        allow_remote=allow_remote,
+        allow_remote=bool(flags.get("allow_remote")),
         open_browser=not flags.get("no_browser", False),
         max_streams=_number(config.get("max_streams", 48), "max_streams", 1, 1000),
         max_turns=_number(config.get("max_turns", 12), "max_turns", 1, 1000),
@@ -148,6 +141,15 @@ def _names(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise SettingsError(f'trusted_hosts must be a list of names, as in ["study.local"], not {value!r}.')
     return tuple(value)
+
+
+def check_host(settings: Settings) -> None:
+    """Raises SettingsError for a host that others can reach, unless that was allowed."""
+    if settings.host not in LOOPBACK_HOSTS and not settings.allow_remote:
+        raise SettingsError(
+            f"host {settings.host!r} is not a loopback address, so others could reach this server. "
+            "Use 127.0.0.1, or add --allow-remote if that is what you want."
+        )
 
 
 def prepare_folders(settings: Settings) -> None:

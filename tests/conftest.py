@@ -1,5 +1,6 @@
 """What the tests of pages, API and streams start from: a small workspace, and apps over a data folder of their own."""
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,18 @@ def workspace(tmp_path: Path) -> Path:
     (folder / "README.md").write_text(README, "utf-8")
     (folder / "lessons" / "潮汐.md").write_text("# 潮汐\n\n月亮牵引海水。\n", "utf-8")
     return folder
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[..., str]:
+    """Writes a script and returns the model that plays it; written again it changes what the next start plays."""
+
+    def write(*turns: object, **more: object) -> str:
+        path = tmp_path / "script.json"
+        path.write_text(json.dumps({"name": "Scripted", "turns": turns, **more}), "utf-8")
+        return f"script:{path}"
+
+    return write
 
 
 @pytest.fixture

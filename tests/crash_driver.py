@@ -214,8 +214,8 @@ def prompt(supervisor: Supervisor, model: QueueingModel, told: Told) -> None:
     model.send_follow_up = send_follow_up
     begin = live.begin
 
-    def acknowledged(*args: Any) -> Any:
-        run = begin(*args)
+    def acknowledged(*args: Any, **more: Any) -> Any:
+        run = begin(*args, **more)
         told.acknowledge("prompt", runId=run.run_id)
         return run
 

@@ -14,14 +14,13 @@ ABORT_SECONDS = 10.0
 class ActiveRun:
     """A run between its start and its end in this process.
 
-    ``settled`` is set once it is over; ``status`` and ``error`` then say how. ``entry_ids`` are the messages it made,
-    ``open_entry_id`` is that of the message being written, ``turn_open`` says that a turn was announced already.
+    ``settled`` is set once it is over; ``status`` and ``error`` then say how. ``open_entry_id`` is that of the
+    message being written, ``turn_open`` says that a turn was announced already.
     """
 
     run_id: str
     cancel: CancelToken = field(default_factory=CancelToken)
     settled: threading.Event = field(default_factory=threading.Event)
-    entry_ids: list[str] = field(default_factory=list)
     turn_open: bool = False
     open_entry_id: str | None = None
     status: RunStatus = "error"

@@ -30,7 +30,6 @@ class Batch:
         self._parent = session.leaf_id
         self._timestamp = now_iso()
         self.entries: list[KnownEntry] = []
-        self.message_ids: list[str] = []
 
     def message(self, message: Message, entry_id: str | None = None) -> MessageEntry:
         """Adds a message as child of the newest chain entry."""
@@ -42,7 +41,6 @@ class Batch:
         )
         self._parent = entry.id
         self.entries.append(entry)
-        self.message_ids.append(entry.id)
         return entry
 
     def run(self, run_id: str, status: Literal["started", "done"], reason: str = "") -> None:

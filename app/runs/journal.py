@@ -64,17 +64,20 @@ class Journal:
             batch.queued(queued.id, "returned")
         return bool(self.history.queue)
 
-    def entry_ids(self, run_id: str) -> list[str]:
-        """Returns the entries that a run has made so far."""
-        return [entry.id for entry in self.history.runs[run_id].messages]
-
-    def end_events(self, run_id: str, entry_ids: Sequence[str], status: RunStatus, error: str = "") -> list[Event]:
+    def end_events(self, run_id: str, status: RunStatus, error: str = "") -> list[Event]:
         """Returns the last events of a run, as it ends at the leaf."""
+        entry_ids = [entry.id for entry in self.history.runs[run_id].messages]
         leaf_id, last_seq = self._session.leaf_id, self._log.last_seq(run_id)
         return end_of_run(self._session.id, entry_ids, status, leaf_id=leaf_id, last_seq=last_seq, error=error)
 
-    def user_message(self, batch: Batch, text: str, entry_id: str | None = None) -> list[Event]:
-        """Adds a person's message to the batch; returns its events."""
+    def user_message(self, batch: Batch, text: str, *, instead_of: str = "") -> list[Event]:
+        """Adds a person's message to the batch, in the place of the queued message ``instead_of``; returns its events.
+
+        The queued message goes with the entry that it becomes: a torn write loses neither or makes both again.
+        """
+        entry_id = self._session.new_id()
+        if instead_of:
+            batch.taken(instead_of, entry_id)
         message = UserMessage(content=[TextContent(text=clean_text(text))], timestamp=now_ms())
         return of_user_message(batch.message(message, entry_id))
 

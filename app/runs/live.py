@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from app.protocol.codec import clean_text
-from app.protocol.entries import Entry, ToolStartedData
+from app.protocol.entries import ToolStartedData
 from app.protocol.events import (
     AgentStart,
     Event,
@@ -74,36 +74,42 @@ class LiveSession:
     def queue(self) -> list[QueuedMessage]:
         return list(self.history.queue)
 
-    def entries(self) -> list[Entry]:
-        return [stored.entry for stored in self.session.entries]
-
     # What a person does
 
-    def begin(self, text: str, run_id: str) -> ActiveRun:
-        """Starts a run with a person's message; the caller starts its worker. Raises Conflict while one runs."""
+    def begin(self, text: str, run_id: str, *, returned: str = "") -> ActiveRun:
+        """Starts a run with a person's message; the caller starts its worker. Raises Conflict while one runs.
+
+        ``returned`` names the message that was given back, if it is that; raises NotFound when it stands there no more.
+        """
         with self.lock:
             self._require_writable()
             self._require_idle()
+            self._require_returned(returned)
             batch = Batch(self.session)
             events = self._end_former(batch, "interrupted")
             batch.run(run_id, "started")
             start: list[Event] = [AgentStart(), *self.journal.answer_orphans(batch)]
-            start += self.journal.user_message(batch, text)
+            start += self.journal.user_message(batch, text, instead_of=returned)
             self.journal.store(batch)
-            self.run = ActiveRun(run_id, entry_ids=batch.message_ids, turn_open=True)
+            self.run = ActiveRun(run_id, turn_open=True)
             self._emit_former(events)
+            if returned:
+                self.journal.emit_queue()
             self.journal.emit(start, run_id)
             return self.run
 
-    def enqueue(self, text: str) -> tuple[ActiveRun, QueuedMessage]:
-        """Queues a message behind the run that works now. Raises Conflict when none does."""
+    def enqueue(self, text: str, *, returned: str = "") -> tuple[ActiveRun, QueuedMessage]:
+        """Queues a message behind the run that works now. Raises Conflict when none does; ``returned`` as in begin."""
         with self.lock:
             self._require_writable()
             if self.run is None:
                 raise Conflict("idle", "No run is working, so there is nothing to queue behind: send it as a prompt.")
+            self._require_returned(returned)
             queued = QueuedMessage(id=f"q_{uuid.uuid4().hex[:12]}", text=clean_text(text))
             batch = Batch(self.session)
             batch.queued(queued.id, "added", queued.text)
+            if returned:
+                batch.queued(returned, "removed")
             self.journal.store(batch)
             self.journal.emit_queue()
             return self.run, queued
@@ -129,7 +135,7 @@ class LiveSession:
             self._require_idle()
             if self.interrupted != run_id:
                 raise Conflict("not_interrupted", f"Run {run_id!r} is not interrupted, so it cannot be continued.")
-            self.run = ActiveRun(run_id, entry_ids=self.journal.entry_ids(run_id))
+            self.run = ActiveRun(run_id)
             self.interrupted = None
             return self.run
 
@@ -252,7 +258,6 @@ class LiveSession:
                 batch = Batch(self.session)
                 batch.message(event.message, run.open_entry_id)
                 self.journal.append(batch)
-                run.entry_ids += batch.message_ids
                 run.open_entry_id = None
             self.journal.emit([event], run.run_id)
 
@@ -289,20 +294,20 @@ class LiveSession:
                     status = "aborted"
                 self._finish(run, status, error)
             except StoreError as problem:
-                # It is over all the same, and what is stored next says so.
-                self.unstored_end = run.run_id
-                self._end(run, "error", str(problem))
+                if self._closed:
+                    run.status = "interrupted"  # the program is being stopped: the next start offers to continue
+                else:
+                    # It is over all the same, and what is stored next says so.
+                    self.unstored_end = run.run_id
+                    self._end(run, "error", str(problem))
         run.settled.set()
         return False
 
     def _take_queued(self, run: ActiveRun) -> None:
         queued = self.history.queue[0]
         batch = Batch(self.session)
-        entry_id = self.session.new_id()
-        batch.taken(queued.id, entry_id)
-        events = self.journal.user_message(batch, queued.text, entry_id)
-        self.journal.append(batch, durable=True)
-        run.entry_ids += batch.message_ids
+        events = self.journal.user_message(batch, queued.text, instead_of=queued.id)
+        self.journal.append(batch)  # the waiting message is on the disk, and waits again if this is lost
         run.turn_open = True
         self.journal.emit_queue()
         self.journal.emit(events, run.run_id)
@@ -321,7 +326,7 @@ class LiveSession:
         self.run = None
         if run.open_entry_id is not None:
             self.journal.emit([MessageEnd(entry_id=run.open_entry_id, discarded=True)], run.run_id)
-        self.journal.emit(self.journal.end_events(run.run_id, run.entry_ids, status, error), run.run_id)
+        self.journal.emit(self.journal.end_events(run.run_id, status, error), run.run_id)
 
     # Parts of the steps; all need the lock
 
@@ -332,7 +337,7 @@ class LiveSession:
         if self.interrupted is None:
             return []
         batch.run(self.interrupted, "done", status)
-        events = self.journal.end_events(self.interrupted, self.journal.entry_ids(self.interrupted), status)
+        events = self.journal.end_events(self.interrupted, status)
         return [msgspec.structs.replace(event, run_id=self.interrupted) for event in events]
 
     def _emit_former(self, events: Sequence[Event]) -> None:
@@ -350,6 +355,10 @@ class LiveSession:
         self._require_open()
         if self.session.read_only:
             raise Conflict("read_only", f"This session is open read-only: {self.session.read_only}")
+
+    def _require_returned(self, queue_id: str) -> None:
+        if queue_id and all(queued.id != queue_id for queued in self.history.returned):
+            raise NotFound("unknown_queued", "This message does not stand here any more; it may have been sent.")
 
     def _require_idle(self) -> None:
         if self.run is not None:
@@ -388,7 +397,6 @@ class LiveSession:
             **{name: getattr(status, name) for name in Status.__dataclass_fields__},
             leaf_id=leaf_id,
             path=path,
-            messages=build_context(path).messages,
             stored=stored,
             n=n,
             newest_run=newest_run,

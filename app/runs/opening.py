@@ -38,7 +38,8 @@ def _mend(live: LiveSession, runs: Sequence[RunRecord], scan: LogScan) -> None:
     if runs:
         told += _mend_last(live, runs[-1], logged.get(runs[-1].run_id, []))
     if told:
-        live.journal.emit(missing_session_events(told, live.queue, live.session.leaf_id, live.history.name))
+        fold = live.history
+        live.journal.emit(missing_session_events(told, fold.queue, fold.returned, live.session.leaf_id, fold.name))
 
 
 def _mend_last(live: LiveSession, run: RunRecord, logged: list[Event]) -> list[Event]:

@@ -6,6 +6,7 @@ from typing import Literal
 from app.protocol.entries import Entry
 from app.protocol.events import Event, QueuedMessage
 from app.protocol.messages import Message
+from app.sessions.context import build_context
 from app.sessions.lines import StoredEntry
 
 State = Literal["idle", "running", "waiting"]
@@ -36,10 +37,13 @@ class Snapshot(Status):
 
     leaf_id: str | None
     path: list[Entry]
-    messages: list[Message]
     stored: list[StoredEntry]
     n: int
     newest_run: str | None
     partial_id: str | None
     partial: list[Event]
     problems: list[str]
+
+    @property
+    def messages(self) -> list[Message]:
+        return build_context(self.path).messages

@@ -91,16 +91,20 @@ def missing_events(run: RunRecord, events: Sequence[Event]) -> list[Event]:
 
 
 def missing_session_events(
-    events: Iterable[Event], queue: Sequence[QueuedMessage], leaf_id: str | None, name: str
+    events: Iterable[Event],
+    queue: Sequence[QueuedMessage],
+    returned: Sequence[QueuedMessage],
+    leaf_id: str | None,
+    name: str,
 ) -> list[Event]:
     """Returns the events, without numbers, after which readers of all ``events`` of a session know its state."""
-    told_queue: list[QueuedMessage] = []
+    told_queue = QueueChanged(queue=[])
     told_leaf: str | None = None
     told_name = ""
     for event in events:
         match event:
             case QueueChanged():
-                told_queue = event.queue
+                told_queue = event
             case LeafMoved() | RunDone():
                 told_leaf = event.leaf_id
             case MessageEnd(discarded=False):
@@ -110,8 +114,8 @@ def missing_session_events(
             case _:
                 pass
     made: list[Event] = []
-    if told_queue != list(queue):
-        made.append(QueueChanged(queue=list(queue), recovered=True))
+    if (told_queue.queue, told_queue.returned) != (list(queue), list(returned)):
+        made.append(QueueChanged(queue=list(queue), returned=list(returned), recovered=True))
     if told_leaf != leaf_id:
         made.append(LeafMoved(leaf_id=leaf_id, recovered=True))
     if told_name != name:

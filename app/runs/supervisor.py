@@ -235,33 +235,35 @@ class Supervisor:
 
     # Runs
 
-    def prompt(self, session_id: str | None, text: str, *, queue: bool = False) -> Started | Queued:
+    def prompt(self, session_id: str | None, text: str, *, queue: bool = False, returned: str = "") -> Started | Queued:
         """Starts a run with a message, or with ``queue`` puts it behind the one that works.
 
-        Raises Conflict when a run works and ``queue`` is not set, NotStored when nothing could be written.
+        ``returned`` is the id of a message that was given back, when it is that which is sent. Raises Conflict when a
+        run works and ``queue`` is not set, NotFound when ``returned`` is there no more, NotStored when nothing could
+        be written.
         """
         while True:
             live = self.resolve(session_id, to_write=True)
             if queue and live.state != "idle":
                 try:
-                    run, message = live.enqueue(text)
+                    run, message = live.enqueue(text, returned=returned)
                     return Queued(live, run, message)
                 except Conflict as problem:
                     if problem.reason not in ("idle", CLOSED):
                         raise
             try:
-                return Started(live, self._start(live, self._begin(live, text)))
+                return Started(live, self._start(live, self._begin(live, text, returned)))
             except Conflict as problem:
                 # Another run may have begun or ended between the look and the step, or the session been closed.
                 if problem.reason != CLOSED and not (queue and problem.reason == "running"):
                     raise
 
-    def _begin(self, live: LiveSession, text: str) -> ActiveRun:
+    def _begin(self, live: LiveSession, text: str, returned: str) -> ActiveRun:
         # Known before its first event can be read: who reads that may ask for the run at once.
         run_id = new_run_id()
         self._session_of_run[run_id] = live.id
         try:
-            return live.begin(text, run_id)
+            return live.begin(text, run_id, returned=returned)
         except RunError:
             del self._session_of_run[run_id]
             raise
@@ -291,14 +293,14 @@ class Supervisor:
         if oldest is not None:
             oldest.log.evict_run(oldest_id)
 
-    def session_of(self, run_id: str) -> LiveSession:
+    def session_of(self, run_id: str, *, to_write: bool = False) -> LiveSession:
         """Returns the session of a run, looked up on disk when its session is not open. Raises NotFound."""
         known = self._session_of_run.get(run_id)
         candidates = [known] if known is not None else []
         if known is None and _RUN_ID.fullmatch(run_id):
             candidates = self._store.holding(f'"runId":"{run_id}"'.encode())
         for session_id in candidates:
-            live = self.open(session_id)
+            live = self.open(session_id, to_write=to_write)
             if run_id in live.history.runs:
                 return live
         raise NotFound("unknown_run", f"There is no run {run_id!r}.")

@@ -11,9 +11,9 @@ from app.runs.active import ActiveRun
 from app.runs.buffer import Record
 from app.runs.live import LiveSession
 from app.runs.supervisor import Queued
+from app.sessions.summary import clean_name
 from app.web import sse
 from app.web.errors import ApiError, error_response, json_response
-from app.web.names import one_line
 from app.web.run_cursor import RunCursor
 from app.web.security import has_token
 from app.web.services import services, version
@@ -103,7 +103,7 @@ def _wait(live: LiveSession, run: ActiveRun) -> None:
     while not (run.settled.wait(sse.LOOK_SECONDS) or live.log.closed):
         if gone():
             return
-    if not run.settled.is_set() and live.log.closed and not live.status().deleted:
+    if not run.settled.is_set() or run.status == "interrupted":
         raise ApiError(503, "stopping", "Hornbook was stopped while the run worked. It can be continued after a start.")
 
 
@@ -111,7 +111,7 @@ def _wait(live: LiveSession, run: ActiveRun) -> None:
 def health() -> Response:
     """Says that the server lives; with the token also what it can do."""
     answer: dict[str, Any] = {"ok": True, "version": version()}
-    if has_token(request):
+    if has_token():
         model = services().supervisor.equipment.model
         answer["capabilities"] = {
             "model": model.name,
@@ -156,7 +156,7 @@ def start_run() -> Response:
 @api.post("/runs/<run_id>/abort")
 def abort(run_id: str) -> Response:
     """Stops a run, and answers when it has stopped or after 10 s; one that is over stays as it is."""
-    live = services().supervisor.session_of(run_id)
+    live = services().supervisor.session_of(run_id, to_write=True)
     run = live.abort(run_id)
     if run is not None:
         run.stop("stopped by a person")
@@ -175,7 +175,7 @@ def _status_of(live: LiveSession, run_id: str) -> str:
 def continue_run(run_id: str) -> Response:
     """Goes on with an interrupted run, under its own id."""
     supervisor = services().supervisor
-    begun = supervisor.resume(supervisor.session_of(run_id), run_id)
+    begun = supervisor.resume(supervisor.session_of(run_id, to_write=True), run_id)
     return json_response({"runId": run_id, "sessionId": begun.live.id}, 202)
 
 
@@ -218,7 +218,7 @@ def list_sessions() -> Response:
 
 @api.post("/sessions")
 def create_session() -> Response:
-    live = services().supervisor.create(one_line(body_as(NameBody).name))
+    live = services().supervisor.create(clean_name(body_as(NameBody).name))
     return json_response(_about(live), 201, {"Location": f"/api/sessions/{live.id}"})
 
 
@@ -229,7 +229,7 @@ def about_session(session_id: str) -> Response:
 
 @api.patch("/sessions/<session_id>")
 def rename_session(session_id: str) -> Response:
-    name = one_line(body_as(NameBody).name)
+    name = clean_name(body_as(NameBody).name)
     if not name:
         raise ApiError(400, "empty_name", "The name is empty. A session's name can be changed but not removed.")
     return json_response(_about(services().supervisor.rename(session_id, name)))

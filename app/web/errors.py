@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import msgspec
 from flask import Flask, Response, render_template, request
 from werkzeug.exceptions import HTTPException
 
@@ -34,6 +33,11 @@ _STATUS_OF: dict[type[RunError], int] = {NotFound: 404, Conflict: 409, NotStored
 def reason_of(status: int) -> str:
     """Returns the word for programs that goes with a status."""
     return _REASONS.get(status, "error")
+
+
+def status_of(problem: RunError) -> int:
+    """Returns the status that a refusal of a run gets."""
+    return _STATUS_OF[type(problem)]
 
 
 def message_of(status: int, otherwise: str) -> str:
@@ -81,7 +85,7 @@ def install(app: Flask) -> None:
 
     @app.errorhandler(RunError)
     def run_error(problem: RunError) -> Response:
-        return error_response(_STATUS_OF[type(problem)], problem.reason, str(problem))
+        return error_response(status_of(problem), problem.reason, str(problem))
 
     @app.errorhandler(HTTPException)
     def http_error(problem: HTTPException) -> Response:
@@ -92,10 +96,6 @@ def install(app: Flask) -> None:
             headers["Allow"] = ", ".join(sorted(allowed))
         message = message_of(status, problem.description or "The request failed.")
         return error_response(status, reason_of(status), message, headers)
-
-    @app.errorhandler(msgspec.ValidationError)
-    def invalid(problem: msgspec.ValidationError) -> Response:
-        return error_response(400, "invalid", f"{problem}.")
 
     @app.errorhandler(Exception)
     def unexpected(problem: Exception) -> Response:

@@ -67,7 +67,7 @@ class PageCursor:
             self.n = records[-1].n
             message = self._frames(self._pieces([record.event for record in records]))
         # One that was brought back has the event of its deletion in its past.
-        if self.live.status().deleted and any(isinstance(record.event, SessionDeleted) for record in records):
+        if any(isinstance(record.event, SessionDeleted) for record in records) and self.live.status().deleted:
             self._deleted = True
             message += sse.frame(b"end", event="close")
         return message

@@ -4,12 +4,12 @@ from typing import Any
 
 from flask import Blueprint, Response, current_app, redirect, render_template, request, url_for
 
-from app.runs.errors import NotFound, NotStored, RunError
+from app.runs.errors import NotFound, RunError
 from app.runs.live import LiveSession
+from app.sessions.summary import clean_name
 from app.web import sse
-from app.web.errors import wants_piece
+from app.web.errors import status_of, wants_piece
 from app.web.fragments import PageCursor
-from app.web.names import one_line
 from app.web.services import services
 from app.web.transcript import transcript
 
@@ -30,7 +30,7 @@ def home() -> str:
 
 @pages.post("/sessions")
 def create_session() -> Any:
-    live = services().supervisor.create(one_line(request.form.get("name", "")))
+    live = services().supervisor.create(clean_name(request.form.get("name", "")))
     return redirect(url_for("pages.session", session_id=live.id), 303)
 
 
@@ -65,7 +65,7 @@ def prompt(session_id: str) -> Any:
         try:
             services().supervisor.prompt(session_id, text, queue=True)
         except RunError as refusal:
-            problem, status = str(refusal), 507 if isinstance(refusal, NotStored) else 409
+            problem, status = str(refusal), status_of(refusal)
     if wants_piece():
         return Response(render_template("partials/problem.html", problem=problem), status, {"Vary": "HX-Request"})
     if problem:
@@ -107,8 +107,7 @@ def send_returned(session_id: str, queue_id: str) -> Any:
     message = next((queued for queued in returned if queued.id == queue_id), None)
     if message is None:
         raise NotFound("unknown_queued", "This message does not stand here any more; it may have been sent.")
-    supervisor.prompt(session_id, message.text, queue=True)
-    supervisor.open(session_id).unqueue(queue_id)
+    supervisor.prompt(session_id, message.text, queue=True, returned=queue_id)
     return _done(session_id)
 
 

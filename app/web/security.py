@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from flask import Flask, Request, Response, current_app, redirect, request
+from flask import Flask, Request, Response, redirect, request
 
 from app.settings import LOOPBACK_HOSTS, Settings
-from app.web.errors import ApiError
+from app.web.errors import ApiError, wants_json
+from app.web.services import services
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; "
@@ -146,10 +147,9 @@ def install(app: Flask, settings: Settings, current_token: Callable[[], str | No
 
 def _check_token(token: str, settings: Settings) -> Any:
     given = request.args.get("token")
-    if given is not None and request.method in SAFE_METHODS and not _is_api(request):
+    if given is not None and request.method in SAFE_METHODS and not wants_json():
         return _enter(given, token, settings)
-    cookie = request.cookies.get(cookie_name(settings), "")
-    if not (_same(_bearer(request), token) or _same(cookie, token)):
+    if not _bears(token, settings):
         raise ApiError(401, "unauthorized", "This needs the link that Hornbook printed, or its token as bearer.")
     return None
 
@@ -167,17 +167,14 @@ def _enter(given: str, token: str, settings: Settings) -> Any:
     return response
 
 
-def has_token(request: Request) -> bool:
-    """Returns whether a request bears the token; always True when none is checked."""
-    token: str | None = current_app.extensions["hornbook"].current_token()
-    if token is None:
-        return True
-    settings: Settings = current_app.extensions["hornbook"].settings
+def has_token() -> bool:
+    """Returns whether the request bears the token; always True when none is checked."""
+    token = services().current_token()
+    return token is None or _bears(token, services().settings)
+
+
+def _bears(token: str, settings: Settings) -> bool:
     return _same(_bearer(request), token) or _same(request.cookies.get(cookie_name(settings), ""), token)
-
-
-def _is_api(request: Request) -> bool:
-    return request.path.startswith("/api/")
 
 
 def _bearer(request: Request) -> str:

@@ -1,7 +1,7 @@
 """What a person does on the plain page: send, watch, stop, queue, reload, come back after a crash."""
 
-import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,17 +21,12 @@ LOOK = {
     "delayMs": 10,
 }
 ANSWER = {"text": "There is a README.\n\n<script>document.title = 'run'</script> & so on.", "chunk": 8, "delayMs": 10}
-SLOW = {"text": "slowly " * 400, "chunk": 7, "delayMs": 25}
+SLOW = {"text": "slowly " * 1600, "chunk": 7, "delayMs": 25}
 
 
 @pytest.fixture
-def script(tmp_path: Path) -> Callable[..., str]:
-    def write(*turns: object, after: object = ANSWER) -> str:
-        path = tmp_path / "script.json"
-        path.write_text(json.dumps({"name": "Scripted", "turns": turns, "after": after}), "utf-8")
-        return f"script:{path}"
-
-    return write
+def script(script: Callable[..., str]) -> Callable[..., str]:
+    return partial(script, after=ANSWER)
 
 
 def new_session(page: Page) -> None:
@@ -107,6 +102,7 @@ def test_a_branch_made_elsewhere_changes_the_open_page(
         for text in ("one", "two"):
             send(page, text)
             expect(page.locator(".message.user").last).to_have_text(text)
+            expect(page.locator(".message.assistant")).to_have_count(["one", "two"].index(text) + 1)
             settled(page)
         entries = server.get("/api/session").json["entries"]
         messages = [entry for entry in entries if entry["type"] == "message"]

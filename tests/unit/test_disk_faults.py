@@ -22,7 +22,17 @@ from app.runs.log import EventFile
 from app.runs.supervisor import Supervisor
 from app.sessions.files import Files
 from app.sessions.lines import parse
-from tests.running import InlineExecutor, assert_valid, ends_of, events_of, lasting, runs_of, started, supervisor_in
+from tests.running import (
+    InlineExecutor,
+    assert_valid,
+    ends_of,
+    entries_of,
+    events_of,
+    lasting,
+    runs_of,
+    started,
+    supervisor_in,
+)
 from tests.support import call, say, tool
 
 APPENDS, LOG_APPENDS = 10, 30
@@ -151,7 +161,7 @@ def assert_whole(bench: Bench, live: LiveSession) -> None:
     parsed = parse(bench.session_file.read_bytes(), live.id)
     assert parsed.skipped == [] and parsed.ends_with_newline
     assert_valid(live.snapshot().messages)
-    runs = runs_of(live.entries())
+    runs = runs_of(entries_of(live))
     assert all(run.outcome for run in runs)
     logged = EventFile(bench.log_file).scan()
     assert len(logged.records) == len(bench.log_file.read_bytes().splitlines())

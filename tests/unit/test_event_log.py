@@ -326,6 +326,12 @@ def test_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
     assert numbers(open_log(tmp_path / "not" / "yet" / "s.jsonl").after(0)) == [1]
 
 
+def test_a_log_is_for_its_owner_alone(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "s.jsonl")
+    log.emit([TurnStart()], "run_a")
+    assert (tmp_path / "s.jsonl").stat().st_mode & 0o077 == 0
+
+
 class FaultyOs:
     """The module os for the log, with one call that fails until it is mended."""
 

@@ -454,6 +454,12 @@ def test_where_nobody_can_be_asked_confirm_blocks() -> None:
     assert results(result)[0].is_error and "Overwrite it?" in text_of(results(result)[0].content)
 
 
+def test_of_two_hooks_that_want_a_person_asked_the_first_is_kept() -> None:
+    hook = compose([lambda call: Confirm("A?"), lambda call: Confirm("B?")])
+    decision = hook(ToolCall(id="1", name="A", arguments={}))
+    assert isinstance(decision, Confirm) and decision.prompt == "A?"
+
+
 @pytest.mark.parametrize("bad_id", ["", "  ", "taken", "twice"])
 def test_a_call_id_that_is_empty_or_taken_is_replaced_before_the_message_is_stored(bad_id: str) -> None:
     numbers = count(1)

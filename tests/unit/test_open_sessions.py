@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from app.protocol.events import ToolExecutionUpdate
+from app.protocol.events import QueueChanged, ToolExecutionUpdate
 from app.runs import active
 from app.runs import supervisor as supervisor_module
 from app.runs.errors import Conflict, NotFound, NotStored
 from app.runs.live import LiveSession
 from app.runs.supervisor import Supervisor
 from app.sessions.store import StoreError
-from tests.running import PATIENCE, Gate, InlineExecutor, abort, ask, ends_of, events_of, settle, started
+from tests.running import PATIENCE, Gate, InlineExecutor, abort, ask, ends_of, events_of, resume, said, settle, started
 from tests.support import call, say, tool
 
 Make = Callable[..., Supervisor]
@@ -223,6 +223,87 @@ def test_what_was_given_back_stays_until_it_is_taken_away(make: Make) -> None:
     assert make().open(begun.live.id).status().returned == []
 
 
+@pytest.mark.parametrize("while_one_works", [False, True])
+def test_what_was_given_back_is_sent_once_however_often_it_is_asked_for(make: Make, while_one_works: bool) -> None:
+    gate, later = Gate(), Gate()
+    supervisor = make(gate.turn(say("one")), later.turn(say("two")), say("three"), say("four"))
+    begun = started(supervisor.prompt(None, "hello"))
+    assert gate.reached.wait(PATIENCE)
+    supervisor.prompt(begun.live.id, "later", queue=True)
+    abort(supervisor, begun.run.run_id)
+    gate.opened.set()
+    settle(begun.run)
+    live = begun.live
+    (returned,) = live.status().returned
+    running = started(supervisor.prompt(live.id, "other")) if while_one_works else None
+    sent = supervisor.prompt(live.id, returned.text, queue=True, returned=returned.id)
+    with pytest.raises(NotFound):
+        supervisor.prompt(live.id, returned.text, queue=True, returned=returned.id)
+    later.opened.set()
+    settle((running or sent).run)
+    with pytest.raises(NotFound):
+        supervisor.prompt(live.id, returned.text, queue=True, returned=returned.id)
+    assert said(live.snapshot().messages).count("user: later") == 1
+    assert live.status().returned == live.status().queue == []
+    told = [event for event in events_of(live) if isinstance(event, QueueChanged)][-1]
+    assert told.returned == told.queue == []
+
+
+def test_readers_are_told_on_opening_what_was_given_back(make: Make, tmp_path: Path) -> None:
+    gate = Gate()
+    supervisor = make(gate.turn(say("one")))
+    begun = started(supervisor.prompt(None, "hello"))
+    assert gate.reached.wait(PATIENCE)
+    log = tmp_path / "runs" / f"{begun.live.id}.jsonl"
+    before = log.read_bytes()
+    supervisor.prompt(begun.live.id, "later", queue=True)
+    abort(supervisor, begun.run.run_id)
+    gate.opened.set()
+    settle(begun.run)
+    supervisor.close()
+    log.write_bytes(before)
+    news = [event for event in events_of(make().open(begun.live.id)) if isinstance(event, QueueChanged)]
+    assert [queued.text for queued in news[-1].returned] == ["later"]
+    assert news[-1].queue == [] and news[-1].recovered
+
+
+def test_a_run_that_is_cut_off_by_the_end_of_the_program_is_not_said_to_be_over(make: Make) -> None:
+    gate = Gate()
+    supervisor = make(gate.turn(say("one")))
+    begun = started(supervisor.prompt(None, "hello"))
+    assert gate.reached.wait(PATIENCE)
+    supervisor.close()
+    gate.opened.set()
+    assert settle(begun.run).status == "interrupted"
+    again = make(say("two"))
+    assert again.open(begun.live.id).interrupted == begun.run.run_id
+
+
+@pytest.mark.parametrize("act", [abort, resume])
+def test_a_run_is_stopped_or_continued_when_the_other_writer_is_gone(
+    make: Make, monkeypatch: pytest.MonkeyPatch, act: Callable[[Supervisor, str], Any]
+) -> None:
+    monkeypatch.setattr(supervisor_module, "REREAD_SECONDS", 0.0)
+    gate = Gate()
+    first = make(gate.turn(say("one")))
+    begun = started(first.prompt(None, "hello"))
+    assert gate.reached.wait(PATIENCE)
+    first.close()
+    gate.opened.set()
+    writer, reader = make(), make(say("two"))
+    writer.open(begun.live.id)
+    seen = reader.open(begun.live.id)
+    assert seen.session.read_only
+    seen.add_reader()
+    writer.close()
+    act(reader, begun.run.run_id)
+    now = reader.open(begun.live.id)
+    assert now is not seen and now.interrupted is None
+    if now.run is not None:
+        settle(now.run)
+    assert len(ends_of(now, begun.run.run_id)) == 1
+
+
 def test_a_file_changed_from_outside_in_mid_run_does_not_make_two_sessions_of_one(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,10 +342,10 @@ def test_a_prompt_to_a_session_that_was_just_closed_opens_it_again(make: Make, m
     live = supervisor.create()
     begin = LiveSession.begin
 
-    def closed_before(self: LiveSession, text: str, run_id: str) -> Any:
+    def closed_before(self: LiveSession, *args: Any, **more: Any) -> Any:
         monkeypatch.setattr(LiveSession, "begin", begin)
         supervisor._close_if_unused(self.id)
-        return begin(self, text, run_id)
+        return begin(self, *args, **more)
 
     monkeypatch.setattr(LiveSession, "begin", closed_before)
     again, run_id = ask_one(supervisor, session_id=live.id)
@@ -296,6 +377,14 @@ def test_a_session_that_can_only_be_read_can_be_deleted(make: Make, tmp_path: Pa
     assert supervisor.open("odd").session.read_only
     supervisor.delete("odd")
     assert not path.exists() and supervisor.restore("odd").id == "odd"
+
+
+def test_a_session_that_is_being_deleted_is_not_closed_meanwhile(make: Make) -> None:
+    live = make().create()
+    live.start_deleting()
+    assert live.close_if_unused() is False and not live.log.closed
+    live.stop_deleting()
+    assert live.close_if_unused() is True
 
 
 def test_events_that_cannot_be_moved_cost_nobody_the_session(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ from app.runs.history import RunRecord
 from app.runs.live import LiveSession
 from app.runs.log import EventFile
 from app.runs.repair import logged_as_done, missing_events, missing_session_events
-from tests.running import InlineExecutor, runs_of, started, supervisor_in
+from tests.running import InlineExecutor, entries_of, runs_of, started, supervisor_in
 from tests.support import FakeModel, call, say, tool
 
 Key = tuple[str, str | None, bool]
@@ -82,13 +82,13 @@ def recorded(folder: Path) -> Recorded:
     started(supervisor.prompt(live.id, "fail"))
     live.move(asking_entry(live))
     started(supervisor.prompt(live.id, "go on from here"))
-    entries, leaf_id = live.entries(), live.session.leaf_id
+    entries, leaf_id = entries_of(live), live.session.leaf_id
     supervisor.close()
     return Recorded(entries, events, stored, leaf_id)
 
 
 def asking_entry(live: LiveSession) -> str:
-    messages = runs_of(live.entries())[0].messages
+    messages = runs_of(entries_of(live))[0].messages
     return next(entry.id for entry in messages if isinstance(entry.message, AssistantMessage))
 
 
@@ -155,7 +155,7 @@ def test_opening_completes_every_cut_of_a_log_once(tmp_path: Path) -> None:
         for _ in range(2):
             supervisor = supervisor_in(tmp_path, FakeModel())
             live = supervisor.resolve(None)
-            assert live.interrupted is None and len(live.entries()) == len(whole.entries)
+            assert live.interrupted is None and len(entries_of(live)) == len(whole.entries)
             supervisor.close()
         after = EventFile(log).scan()
         events = [record.event for record in after.records]
@@ -165,7 +165,7 @@ def test_opening_completes_every_cut_of_a_log_once(tmp_path: Path) -> None:
             assert [kinds.count(kind) for kind in (AgentStart, AgentEnd, RunDone)] == [1, 1, 1]
             assert kinds[-2:] == [AgentEnd, RunDone] and of_run[-1].status == meant[run_id].outcome  # type: ignore[union-attr]
         assert after.by_run().keys() == meant.keys()
-        assert missing_session_events(events, [], whole.leaf_id, "") == []
+        assert missing_session_events(events, [], [], whole.leaf_id, "") == []
 
 
 def test_recovered_messages_are_what_is_stored(tmp_path: Path) -> None:
@@ -250,8 +250,8 @@ WAITING = QueuedMessage(id="q", text="later")
 def test_readers_are_told_the_state_of_the_session_when_they_were_told_another(
     events: list[Event], expected: list[str]
 ) -> None:
-    made = missing_session_events(events, [], None, "")
+    made = missing_session_events(events, [], [], None, "")
     kinds = {QueueChanged: "queue", LeafMoved: "leaf", SessionRenamed: "name"}
     assert [kinds[type(event)] for event in made] == expected  # type: ignore[index]
     assert all(event.recovered for event in made)
-    assert missing_session_events([*events, *made], [], None, "") == []
+    assert missing_session_events([*events, *made], [], [], None, "") == []

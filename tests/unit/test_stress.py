@@ -12,7 +12,7 @@ from app.protocol.model import ModelEvent, ModelRequest, events_of_message
 from app.runs.errors import Conflict
 from app.runs.live import LiveSession
 from app.runs.supervisor import Queued, Started, Supervisor
-from tests.running import PATIENCE, abort, assert_valid, ends_of, events_of, runs_of, supervisor_in
+from tests.running import PATIENCE, abort, assert_valid, ends_of, entries_of, events_of, runs_of, supervisor_in
 from tests.support import call, say, tool
 
 PROMPTS = 12
@@ -112,7 +112,7 @@ def check(round_: Round) -> None:
     for begun in round_.begun:
         (end,) = ends_of(live, begun.run.run_id)
         assert end.status == begun.run.status in (("aborted", "done") if end.run_id in round_.stopped else ("done",))
-    runs = {run.run_id: run.outcome for run in runs_of(live.entries())}
+    runs = {run.run_id: run.outcome for run in runs_of(entries_of(live))}
     assert runs == {begun.run.run_id: begun.run.status for begun in round_.begun}
     sent = {f"message {number}" for number in range(PROMPTS)}
     given_back = {queued.message.text for queued in round_.queued if queued.run.status == "aborted"}

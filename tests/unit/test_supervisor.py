@@ -1,6 +1,5 @@
 """Whole runs in one process: states, queue, branches, stops, deletion, and sessions that cannot be written."""
 
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from app.protocol.events import (
     SessionDeleted,
     SessionRenamed,
 )
-from app.protocol.messages import AssistantMessage, UserMessage, text_of
+from app.protocol.messages import AssistantMessage, UserMessage, text_of, tool_calls_of
 from app.protocol.model import ModelRequest, StreamStart, TextDelta, TextStart
 from app.protocol.tools import Effect, ToolResult
 from app.runs.errors import Conflict, NotFound, NotStored
@@ -36,8 +35,10 @@ from tests.running import (
     abort,
     ask,
     ends_of,
+    entries_of,
     events_of,
     lasting,
+    other_process,
     resume,
     runs_of,
     said,
@@ -90,7 +91,7 @@ def test_a_prompt_runs_to_its_end_and_tells_it_once(make: Make) -> None:
     assert made == [entry.id for entry in snapshot.path]
     assert [event.entry_id for event in events if isinstance(event, MessageEnd)] == made
     assert (snapshot.newest_run, snapshot.run_id, snapshot.interrupted) == (run.run_id, None, None)
-    assert [(r.run_id, r.outcome) for r in runs_of(live.entries())] == [(run.run_id, "done")]
+    assert [(r.run_id, r.outcome) for r in runs_of(entries_of(live))] == [(run.run_id, "done")]
 
 
 def test_the_next_prompt_continues_the_conversation_with_numbers_of_its_own(make: Make) -> None:
@@ -317,9 +318,9 @@ def test_a_move_to_a_side_entry_goes_to_the_entry_that_it_hangs_on(make: Make) -
     live = ask(supervisor, "a").live
     first, last = live.snapshot().path
     live.rename("named")
-    run_end = next(entry.id for entry in reversed(live.entries()) if entry.parent_id == last.id)
+    run_end = next(entry.id for entry in reversed(entries_of(live)) if entry.parent_id == last.id)
     live.move(first.id)
-    leaf = live.entries()[-1].id
+    leaf = entries_of(live)[-1].id
     label = LabelEntry(id=live.session.new_id(), parent_id=leaf, timestamp="", target_id=first.id, label="x")
     live.session.append(label)
     live.move(run_end)
@@ -332,7 +333,7 @@ def test_a_move_to_nowhere_is_refused(make: Make) -> None:
     live = make().create()
     with pytest.raises(NotFound):
         live.move("deadbeef")
-    assert live.entries() == []
+    assert entries_of(live) == []
 
 
 def test_calls_without_result_at_the_leaf_get_an_error_before_the_next_message(make: Make) -> None:
@@ -466,9 +467,9 @@ def test_a_session_that_is_being_deleted_takes_nothing(make: Make) -> None:
 def test_stopping_a_finished_run_changes_nothing(make: Make) -> None:
     supervisor = make(say("one"))
     begun = ask(supervisor)
-    size = len(begun.live.entries())
+    size = len(entries_of(begun.live))
     assert abort(supervisor, begun.run.run_id) == (begun.live, None)
-    assert len(begun.live.entries()) == size and len(ends_of(begun.live, begun.run.run_id)) == 1
+    assert len(entries_of(begun.live)) == size and len(ends_of(begun.live, begun.run.run_id)) == 1
 
 
 def interrupted_session(make: Make) -> tuple[str, str]:
@@ -497,6 +498,32 @@ def test_stopping_an_interrupted_run_ends_it_once(make: Make) -> None:
     supervisor.close()
     again = make().open(session_id)
     assert again.interrupted is None and len(ends_of(again, run_id)) == 1
+
+
+@pytest.mark.parametrize("how", ["abort", "move"])
+def test_what_waited_behind_an_interrupted_run_is_given_back(make: Make, how: str) -> None:
+    session_id, run_id = interrupted_session(make)
+    supervisor = make()
+    live = supervisor.open(session_id)
+    if how == "abort":
+        abort(supervisor, run_id)
+    else:
+        live.move(None)
+    assert ([queued.text for queued in live.status().returned], live.queue) == (["later"], [])
+
+
+def test_a_call_id_that_an_earlier_run_has_used_is_replaced(make: Make) -> None:
+    asks = call(("1", "nothing", {}))
+    supervisor = make(asks, say("one"), asks, say("two"))
+    live = ask(supervisor).live
+    ask(supervisor)
+    made = [
+        found.id
+        for message in live.snapshot().messages
+        if isinstance(message, AssistantMessage)
+        for found in tool_calls_of(message)
+    ]
+    assert len(made) == len(set(made)) == 2
 
 
 def test_an_interrupted_run_is_continued_under_its_own_id(make: Make) -> None:
@@ -544,7 +571,7 @@ def test_a_run_that_had_only_to_end_is_ended_on_opening(make: Make, tmp_path: Pa
     log = tmp_path / "runs" / f"{begun.live.id}.jsonl"
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
     live = make().open(begun.live.id)
-    assert live.interrupted is None and runs_of(live.entries())[0].outcome == "done"
+    assert live.interrupted is None and runs_of(entries_of(live))[0].outcome == "done"
     ends = [event for event in events_of(live) if isinstance(event, AgentEnd | RunDone)]
     assert [type(event) for event in ends] == [AgentEnd, RunDone]
     assert ends[-1].recovered and ends[-1].last_seq == ends[-1].seq  # type: ignore[union-attr]
@@ -654,16 +681,6 @@ def test_a_log_that_cannot_be_read_is_a_clear_error(make: Make, tmp_path: Path) 
 
 # Read-only
 
-HOLD = """
-import sys
-from pathlib import Path
-from app.sessions.jsonl import JsonlSessionStore
-folder = Path(sys.argv[1])
-session = JsonlSessionStore(folder / "sessions", folder / "trash").open(sys.argv[2])
-print(session.read_only or "mine", flush=True)
-sys.stdin.read()
-"""
-
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -671,16 +688,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_a_session_that_another_process_has_open_is_read_but_never_written(make: Make, tmp_path: Path) -> None:
     session_id, run_id = interrupted_session(make)
-    other = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path), session_id],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=Path(__file__).parents[2],
-        text=True,
-    )
-    assert other.stdin is not None and other.stdout is not None
-    with other:
-        assert other.stdout.readline() == "mine\n"
+    with other_process(tmp_path / "sessions", tmp_path / "trash", session_id) as (says, other):
+        assert says == "writable" and other.stdin is not None
         before = contents(tmp_path)
         supervisor = make(say("x"))
         live = supervisor.open(session_id)
@@ -756,5 +765,5 @@ def test_what_a_person_says_with_lone_surrogates_is_stored_and_told(make: Make) 
     entry = begun.live.snapshot().path[0]
     assert isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage)
     assert text_of(entry.message.content) == "half \ufffd"
-    assert not any(isinstance(found, UnknownEntry) for found in begun.live.entries())
+    assert not any(isinstance(found, UnknownEntry) for found in entries_of(begun.live))
     assert isinstance(begun.live.snapshot().messages[1], AssistantMessage)

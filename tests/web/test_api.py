@@ -102,7 +102,12 @@ def test_reading_a_file_reads_that_of_the_workspace(client: FlaskClient, workspa
 
 
 @pytest.mark.parametrize(
-    "text", ["write a note named secret-plan about tides", "写一个名为秘密计划的笔记，内容是：潮汐"]
+    "text",
+    [
+        "write a note named secret-plan about tides",
+        "write a note named ＳＥＣＲＥＴ-plan about tides",
+        "写一个名为秘密计划的笔记，内容是：潮汐",
+    ],
 )
 def test_a_secret_note_is_refused_with_the_reason_and_leaves_no_file(
     client: FlaskClient, workspace: Path, text: str

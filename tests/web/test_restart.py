@@ -1,12 +1,9 @@
 """A server killed in the middle of a run: started again it loses nothing, and readers find their place."""
 
-import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.server import Server, running_server
 from tests.web.helpers import ServerSentEvent, events_of, page, parse_stream, texts
@@ -15,14 +12,13 @@ ANSWER = "".join(f"word{number} " for number in range(60))
 NOTE = "what the tide does"
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> str:
-    """A model that writes a note, then answers slowly."""
-    write = {"name": "write_note", "arguments": {"name": "tides", "content": NOTE}, "id": "c1"}
-    script = {"turns": [{"text": "First a note.", "toolCalls": [write]}, {"text": ANSWER, "chunk": 6, "delayMs": 20}]}
-    file = tmp_path / "script.json"
-    file.write_text(json.dumps(script), "utf-8")
-    return f"script:{file}"
+WRITE = {
+    "text": "First a note.",
+    "toolCalls": [{"name": "write_note", "arguments": {"name": "tides", "content": NOTE}, "id": "c1"}],
+}
+SPEAK = {"text": ANSWER, "chunk": 6, "delayMs": 20}
+FALL_SILENT = {**SPEAK, "fault": {"kind": "hang", "afterDeltas": 12}}
+"""So that the server is killed in mid-answer however busy the machine is."""
 
 
 def events_as_they_come(response: HTTPResponse) -> Iterator[ServerSentEvent]:
@@ -57,11 +53,13 @@ def numbers(events: list[ServerSentEvent]) -> list[int]:
     return [int(event.id) for event in events]
 
 
-def test_a_killed_run_goes_on_under_its_own_id(tmp_path: Path, workspace: Path, model: str) -> None:
+def test_a_killed_run_goes_on_under_its_own_id(tmp_path: Path, workspace: Path, script: Callable[..., str]) -> None:
     data = tmp_path / "data"
+    model = script(WRITE, FALL_SILENT)
     with running_server(data=data, workspace=workspace, model=model) as server:
         port, link = server.port, server.link
         run_id, session_id, seen, number = killed_in_mid_answer(server)
+    script(WRITE, SPEAK)
     with running_server(data=data, workspace=workspace, model=model, port=port) as server:
         assert server.link == link
         about = server.get(f"/api/sessions/{session_id}").json

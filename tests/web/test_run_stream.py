@@ -1,18 +1,21 @@
 """The stream of a run: well formed, history before live, resumable, ended by run_done, bounded in number."""
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask
+from flask import Flask, Request
 from flask.testing import FlaskClient
+from werkzeug.test import create_environ
 
+from app.protocol.events import Event, MessageUpdate, TurnStart
+from app.protocol.model import TextDelta
+from app.runs.buffer import Record
 from app.web import sse
 from tests.server import running_server
-from tests.support import FakeModel, call, say
+from tests.support import SILENT, FakeModel, call, say
 from tests.web.helpers import (
     SECONDS,
     Gate,
@@ -339,13 +342,59 @@ def test_an_unknown_run_takes_no_place(new_app: NewApp) -> None:
     assert client.get(f"/api/runs/{run_id}/events").status_code == 200
 
 
-def test_the_server_notices_a_reader_that_has_gone(tmp_path: Path, workspace: Path) -> None:
-    script = tmp_path / "script.json"
-    script.write_text(json.dumps({"turns": [{"text": "x", "fault": {"kind": "hang", "afterDeltas": 1}}]}), "utf-8")
+@pytest.mark.parametrize(("after", "header", "start"), [("7", "3", 7), ("3", "7", 7), ("", "5", 5), ("5", "x", 5)])
+def test_a_reader_goes_on_after_the_higher_of_its_two_numbers(after: str, header: str, start: int) -> None:
+    request = Request(create_environ(query_string={"after": after}, headers={"Last-Event-ID": header}))
+    assert sse.start_of(request) == start
+
+
+class Recording:
+    """A reader that gets the given records one by one, and notes how long each wait may be held back."""
+
+    def __init__(self, *events: Event) -> None:
+        self.left = [[Record(event, b"{}")] for event in events]
+        self.holds: list[float] = []
+
+    def greet(self) -> bytes:
+        return b""
+
+    def wait(self, seconds: float, hold: float) -> list[Record]:
+        self.holds.append(hold)
+        return self.left.pop(0) if self.left else []
+
+    def render(self, records: list[Record]) -> bytes:
+        return b"x"
+
+    def over(self) -> bool:
+        return True
+
+
+def test_deltas_are_gathered_for_a_moment_after_a_delta_and_nothing_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "GATHER_SECONDS", 1000.0)
+    delta = MessageUpdate(entry_id="e", assistant_message_event=TextDelta(content_index=0, delta="x"))
+    reader = Recording(TurnStart(), delta)
+    assert b"".join(sse.follow(reader, lambda: False))
+    assert reader.holds[:2] == [0, 0] and reader.holds[2] > 0
+
+
+def test_a_client_that_hangs_up_while_it_waits_for_a_run_gives_its_place_back(
+    new_app: NewApp, gate: NewGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "LOOK_SECONDS", 0.01)
+    held = gate()
+    app = new_app(FakeModel(held))
+    client = app.test_client()
+    gone = {"waitress.client_disconnected": lambda: True}
+    answer = client.post("/api/prompt", json={"text": "q"}, environ_overrides=gone)
+    assert answer.status_code == 200 and answer.json["state"] == "running"  # type: ignore[index]
+    assert not held.open.is_set()
+
+
+def test_the_server_notices_a_reader_that_has_gone(tmp_path: Path, workspace: Path, script: Callable[..., str]) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "hornbook.toml").write_text("max_streams = 1\n", "utf-8")
-    with running_server(data=data, workspace=workspace, model=f"script:{script}") as server:
+    with running_server(data=data, workspace=workspace, model=script(SILENT)) as server:
         run_id = server.post("/api/runs", {"text": "q"}).json["runId"]
         path = f"/api/runs/{run_id}/events"
         with server.stream(path) as response:
