@@ -1,6 +1,7 @@
 """The rules that hold before a user has written any: which calls are blocked or put right."""
 
 import unicodedata
+from dataclasses import dataclass
 
 from app.protocol.messages import ToolCall
 from app.protocol.tools import Allow, BeforeToolCall, Block, Confirm, Rewrite, ToolDecision
@@ -29,6 +30,35 @@ def list_the_workspace(call: ToolCall) -> ToolDecision:
 
 
 DEFAULT_HOOKS: tuple[BeforeToolCall, ...] = (block_secret_notes, list_the_workspace)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule in words: the ``name`` that its decisions carry, the tool it is about, and one sentence for people."""
+
+    name: str
+    tool: str
+    sentence: str
+
+
+def N_(sentence: str) -> str:
+    """Marks a sentence for the catalogues of translations; it is translated where it is shown."""
+    return sentence
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "secret-notes",
+        "write_note",
+        N_("A note whose name contains “secret” or “秘密” is not written."),
+    ),
+    Rule(
+        "list-default",
+        "list_files",
+        N_("Without a path, the whole workspace is listed: the call is rewritten to the path “.”."),
+    ),
+)
+"""What the default hooks do, in the order in which they are asked."""
 
 
 def nobody_to_ask(hook: BeforeToolCall) -> BeforeToolCall:

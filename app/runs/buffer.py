@@ -13,6 +13,8 @@ from operator import attrgetter
 
 from app.protocol.events import Event, MessageEnd, MessageUpdate
 from app.protocol.model import TextDelta, ThinkingDelta, ToolCallDelta
+from app.render.markdown import Rendered
+from app.render.streaming import Piece
 
 _DELTAS = frozenset({TextDelta, ThinkingDelta, ToolCallDelta})
 FOLD_EVENTS = 5_000
@@ -20,11 +22,24 @@ FOLD_BYTES = 1_048_576
 
 
 @dataclass(frozen=True)
+class Shown:
+    """What pages show of an event: ``piece`` of a text delta, ``rendered`` of a whole message."""
+
+    piece: Piece | None = None
+    rendered: Rendered | None = None
+
+
+NOTHING_SHOWN = Shown()
+
+
+@dataclass(frozen=True)
 class Record:
-    """An event and its JSON, encoded once for all readers."""
+    """An event and its JSON, encoded once for all readers, and its HTML, in memory only and not for every event."""
 
     event: Event
     data: bytes
+    piece: Piece | None = None
+    rendered: Rendered | None = None
 
     @property
     def n(self) -> int:

@@ -11,21 +11,24 @@ from app.agent.run import MAX_TURNS, RunContext
 from app.protocol.events import RunStatus
 from app.protocol.model import AnyModel
 from app.protocol.tools import BeforeToolCall, ToolDefinition
+from app.render.markdown import render_markdown
 from app.runs.active import ActiveRun
 from app.runs.live import LiveSession
+from app.runs.rendering import MessageRenderer, Render
 
 LOGGER = logging.getLogger("hornbook.runs")
 
 
 @dataclass(frozen=True)
 class Equipment:
-    """What every run works with."""
+    """What every run works with. ``render`` makes HTML of what the model writes; it knows where links lead."""
 
     model: AnyModel
     tools: Sequence[ToolDefinition]
     hooks: Sequence[BeforeToolCall]
     system_prompt: str
     max_turns: int = MAX_TURNS
+    render: Render = render_markdown
 
 
 def conduct(live: LiveSession, run: ActiveRun, equipment: Equipment) -> None:
@@ -57,4 +60,5 @@ def _run_once(live: LiveSession, run: ActiveRun, equipment: Equipment) -> RunSta
         before_effect=live.before_effect,
     )
     run.turn_open = False
-    return run_agent_loop(context, lambda event: live.record(run, event)).status
+    renderer = MessageRenderer(equipment.render)
+    return run_agent_loop(context, lambda event: live.record(run, event, renderer.shown(event))).status

@@ -6,6 +6,7 @@ log behind it. The embedded one keeps recent events in memory and all but deltas
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -13,8 +14,8 @@ import msgspec
 
 from app.protocol.codec import encode_line
 from app.protocol.events import Event, MessageUpdate
-from app.runs.buffer import EventBuffer, Record
-from app.runs.log import EventFile, LogScan, next_base
+from app.runs.buffer import NOTHING_SHOWN, EventBuffer, Record, Shown
+from app.runs.log import EventFile, LogError, LogScan, next_base
 
 
 class EventLog(Protocol):
@@ -42,10 +43,12 @@ class EventLog(Protocol):
         """Returns the number of the run's newest event, 0 before the first."""
         ...
 
-    def emit(self, events: Sequence[Event], run_id: str | None = None) -> list[Event]:
+    def emit(self, events: Sequence[Event], run_id: str | None = None, *, shown: Shown = NOTHING_SHOWN) -> list[Event]:
         """Numbers and stores events and shows them to readers; the caller holds the session lock.
 
-        Returns the numbered events. Raises LogError when they could not be stored; readers have them all the same.
+        ``shown`` is the HTML of the last of them, for readers of this process; a log need not keep it.
+        Returns the numbered events. Raises LogError, which holds them, when they could not be stored; readers have
+        them all the same.
         """
         ...
 
@@ -116,15 +119,21 @@ class JsonlEventLog:
             before = scan.records[starts[0] - 1].n if starts[0] else 0
             self.buffer.load(scan.records[starts[0] :], before)
 
-    def emit(self, events: Sequence[Event], run_id: str | None = None) -> list[Event]:
+    def emit(self, events: Sequence[Event], run_id: str | None = None, *, shown: Shown = NOTHING_SHOWN) -> list[Event]:
         records = [self._number(event, run_id) for event in events]
+        if records and shown is not NOTHING_SHOWN:
+            records[-1] = replace(records[-1], piece=shown.piece, rendered=shown.rendered)
+        numbered = [record.event for record in records]
         lines = [record.data for record in records if not isinstance(record.event, MessageUpdate)]
         try:
             if lines:
                 self._file.append(lines)
+        except LogError as problem:
+            problem.events = numbered
+            raise
         finally:
             self.buffer.append(records)
-        return [record.event for record in records]
+        return numbered
 
     def last_seq(self, run_id: str) -> int:
         return self._seq.get(run_id, 0)

@@ -17,7 +17,7 @@ from app.protocol.entries import (
     entry_data,
 )
 from app.protocol.events import QueuedMessage
-from app.protocol.messages import AssistantMessage, ToolCall, tool_calls_of
+from app.protocol.messages import AssistantMessage, tool_calls_of
 from app.sessions.summary import session_name
 
 
@@ -45,7 +45,6 @@ class History:
         self.name = ""
         self._current: RunRecord | None = None
         self._run_of: dict[str, str] = {}
-        self._calls: dict[str, ToolCall] = {}
         self._effects: dict[str, list[tuple[str | None, ToolStartedData]]] = {}
         self._taken: dict[str, str] = {}
         for entry in entries:
@@ -69,8 +68,6 @@ class History:
         if self._current is not None:
             self._current.messages.append(entry)
             self._run_of[entry.id] = self._current.run_id
-        if isinstance(entry.message, AssistantMessage):
-            self._calls.update((call.id, call) for call in tool_calls_of(entry.message))
 
     def _add_custom(self, entry: CustomEntry) -> None:
         run = entry_data(entry, RUN, RunData)
@@ -105,10 +102,6 @@ class History:
     def newest_run_on(self, path: Sequence[Entry]) -> str | None:
         """Returns the id of the run that made the newest message of a path; None when no run made any."""
         return next((self._run_of[entry.id] for entry in reversed(path) if entry.id in self._run_of), None)
-
-    def call(self, tool_call_id: str) -> ToolCall | None:
-        """Returns the newest tool call with that id."""
-        return self._calls.get(tool_call_id)
 
     def effect_begun(self, path: Callable[[], Iterable[Entry]], tool_call_id: str) -> ToolStartedData | None:
         """Returns what was written before the effect of a call of a path, if the call got that far.

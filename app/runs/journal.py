@@ -1,4 +1,4 @@
-"""Writing a session down: entries into its file, events into its log, and the fold that knows what stands there.
+"""Writing a session down: entries into its file, events into its log, and the folds that know what stands there.
 
 Everything here needs the session lock.
 """
@@ -11,11 +11,13 @@ from app.protocol.codec import clean_text
 from app.protocol.events import Event, MessageUpdate, QueueChanged, RunStatus
 from app.protocol.messages import TextContent, UserMessage, unanswered_calls
 from app.runs.batch import Batch
+from app.runs.buffer import NOTHING_SHOWN, Shown
 from app.runs.errors import NotStored
 from app.runs.eventlog import EventLog
 from app.runs.history import History
 from app.runs.log import LogError
 from app.runs.run_events import end_of_run, of_orphan_result, of_user_message, orphan_result
+from app.runs.workings import Workings
 from app.sessions.context import build_context
 from app.sessions.store import Session, StoreError
 
@@ -23,12 +25,16 @@ LOGGER = logging.getLogger("hornbook.runs")
 
 
 class Journal:
-    """The written side of one session. ``log_problem`` says why events could not be written last time, else ""."""
+    """The written side of one session. ``log_problem`` says why events could not be written last time, else "".
+
+    ``workings`` knows the events emitted here; those that the log held before are for the opener to add.
+    """
 
     def __init__(self, session: Session, log: EventLog) -> None:
         self._session = session
         self._log = log
         self.history = History(stored.entry for stored in session.entries)
+        self.workings = Workings()
         self.log_problem = ""
 
     def append(self, batch: Batch, *, durable: bool = False) -> None:
@@ -43,16 +49,22 @@ class Journal:
         except StoreError as problem:
             raise NotStored("not_stored", str(problem)) from problem
 
-    def emit(self, events: Sequence[Event], run_id: str | None = None) -> None:
-        """Emits events; a log that cannot be written is reported, and the entries stay the truth."""
+    def emit(self, events: Sequence[Event], run_id: str | None = None, *, shown: Shown = NOTHING_SHOWN) -> None:
+        """Emits events; a log that cannot be written is reported, and the entries stay the truth.
+
+        ``shown`` is the HTML of the event, when it is one.
+        """
         for event in events:
             try:
-                self._log.emit([event], run_id or event.run_id)
+                emitted: Sequence[Event] = self._log.emit([event], run_id or event.run_id, shown=shown)
                 if not isinstance(event, MessageUpdate):
                     self.log_problem = ""
             except LogError as problem:
+                emitted = problem.events
                 self.log_problem = str(problem)
                 LOGGER.warning("%s", problem)
+            for numbered in emitted:
+                self.workings.add(numbered)
 
     def emit_queue(self) -> None:
         """Tells what waits now, and what was given back."""

@@ -31,11 +31,13 @@ from app.protocol.messages import Message, ToolCall
 from app.protocol.tools import Effect, OutcomeUnknown
 from app.runs.active import ActiveRun
 from app.runs.batch import Batch
+from app.runs.buffer import NOTHING_SHOWN, Shown
 from app.runs.errors import Conflict, NotFound
 from app.runs.eventlog import EventLog
 from app.runs.history import History, call_ids_on
 from app.runs.journal import Journal
 from app.runs.picture import Snapshot, State, Status
+from app.runs.workings import Workings
 from app.sessions.context import build_context
 from app.sessions.store import Session, StoreError
 
@@ -245,8 +247,8 @@ class LiveSession:
             path = self.session.path()
         return build_context(path).messages, call_ids_on(path)
 
-    def record(self, run: ActiveRun, event: LoopEvent) -> None:
-        """Stores and shows an event of the loop. Raises StoreError when a message could not be stored."""
+    def record(self, run: ActiveRun, event: LoopEvent, shown: Shown = NOTHING_SHOWN) -> None:
+        """Stores and shows an event of the loop, with its HTML. Raises StoreError when a message is not stored."""
         with self.lock:
             if self.run is not run:
                 return  # from a tool that its run has not waited for
@@ -259,7 +261,7 @@ class LiveSession:
                 batch.message(event.message, run.open_entry_id)
                 self.journal.append(batch)
                 run.open_entry_id = None
-            self.journal.emit([event], run.run_id)
+            self.journal.emit([event], run.run_id, shown=shown)
 
     def before_effect(self, call: ToolCall, effect: Effect) -> bool:
         """Writes down that a change is about to be made; see ToolContext.before_effect."""
@@ -384,14 +386,21 @@ class LiveSession:
             deleted=self._deleted,
         )
 
+    def workings(self) -> Workings:
+        """Returns what is known of each step so far."""
+        with self.lock:
+            return self.journal.workings.copy()
+
     def snapshot(self) -> Snapshot:
         """Returns a consistent picture; what happens later has a higher number than its ``n``."""
         with self.lock:
             status, path, run, n = self._status(), self.session.path(), self.run, self.log.last
             partial_id = run.open_entry_id if run else None
             records = self.log.after(0, run.run_id) if run and partial_id else []
+            workings = self.journal.workings.copy()
             newest_run = run.run_id if run else self.history.newest_run_on(path)
             stored, leaf_id, log_problem = list(self.session.entries), self.session.leaf_id, self.journal.log_problem
+        partial = [record for record in records if record.event.entry_id == partial_id]
         skipped = [f"line {line.line_number}: {line.reason}" for line in self.session.skipped]
         return Snapshot(
             **{name: getattr(status, name) for name in Status.__dataclass_fields__},
@@ -401,6 +410,8 @@ class LiveSession:
             n=n,
             newest_run=newest_run,
             partial_id=partial_id,
-            partial=[record.event for record in records if record.event.entry_id == partial_id],
+            partial=[record.event for record in partial],
+            partial_pieces=[record.piece for record in partial if record.piece is not None],
+            workings=workings,
             problems=[*skipped, *self.session.warnings, *([log_problem] if log_problem else [])],
         )

@@ -5,7 +5,7 @@ a torn or foreign line is skipped when reading.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +19,9 @@ NUMBER_STEP = 1_000_000
 
 
 class LogError(Exception):
-    """The events could not be written; the text says why."""
+    """The events could not be written; the text says why. ``events`` are those that readers have all the same."""
+
+    events: Sequence[Event] = ()
 
 
 @dataclass

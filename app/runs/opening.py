@@ -22,6 +22,10 @@ def take_up(live: LiveSession, scan: LogScan) -> None:
     runs = list(live.history.runs.values())
     if runs:
         live.log.keep_in_memory(scan, runs[-1].run_id)
+    with live.lock:
+        for record in scan.records:
+            live.journal.workings.add(record.event)
+        live.journal.workings.nothing_runs()
     if not live.session.read_only:
         with live.lock:
             _mend(live, runs, scan)

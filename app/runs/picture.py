@@ -6,6 +6,8 @@ from typing import Literal
 from app.protocol.entries import Entry
 from app.protocol.events import Event, QueuedMessage
 from app.protocol.messages import Message
+from app.render.streaming import Piece
+from app.runs.workings import Workings
 from app.sessions.context import build_context
 from app.sessions.lines import StoredEntry
 
@@ -32,7 +34,8 @@ class Snapshot(Status):
     """A consistent picture of a session, and the number ``n`` up to which it holds.
 
     ``messages`` are the context at the leaf, ``path`` the entries up to it, ``stored`` all entries of the file.
-    ``partial`` are the events so far of the message that is being written; ``newest_run`` is the newest of the branch.
+    ``partial`` are the events so far of the message that is being written, ``partial_pieces`` the HTML of its text;
+    ``newest_run`` is the newest of the branch, ``workings`` what is known of each step on any branch.
     """
 
     leaf_id: str | None
@@ -42,6 +45,8 @@ class Snapshot(Status):
     newest_run: str | None
     partial_id: str | None
     partial: list[Event]
+    partial_pieces: list[Piece]
+    workings: Workings
     problems: list[str]
 
     @property

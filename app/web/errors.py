@@ -8,6 +8,8 @@ from werkzeug.exceptions import HTTPException
 from app.protocol.codec import encode_line
 from app.runs.errors import Conflict, NotFound, NotStored, RunError
 from app.web import sse
+from app.web.preferences import preferences
+from app.web.texts import N_, _
 
 
 class ApiError(Exception):
@@ -38,6 +40,12 @@ def reason_of(status: int) -> str:
 def status_of(problem: RunError) -> int:
     """Returns the status that a refusal of a run gets."""
     return _STATUS_OF[type(problem)]
+
+
+def sentence_of(problem: RunError | ApiError) -> str:
+    """Returns a refusal in the reader's language; the English text names more."""
+    sentence = _REFUSALS.get(problem.reason)
+    return str(problem) if sentence is None or preferences().lang == "en" else _(sentence)
 
 
 def message_of(status: int, otherwise: str) -> str:
@@ -81,11 +89,13 @@ def install(app: Flask) -> None:
 
     @app.errorhandler(ApiError)
     def api_error(problem: ApiError) -> Response:
-        return error_response(problem.status, problem.reason, problem.message)
+        message = problem.message if wants_json() else sentence_of(problem)
+        return error_response(problem.status, problem.reason, message)
 
     @app.errorhandler(RunError)
     def run_error(problem: RunError) -> Response:
-        return error_response(status_of(problem), problem.reason, str(problem))
+        message = str(problem) if wants_json() else sentence_of(problem)
+        return error_response(status_of(problem), problem.reason, message)
 
     @app.errorhandler(HTTPException)
     def http_error(problem: HTTPException) -> Response:
@@ -95,16 +105,40 @@ def install(app: Flask) -> None:
         if allowed:
             headers["Allow"] = ", ".join(sorted(allowed))
         message = message_of(status, problem.description or "The request failed.")
+        if not wants_json():
+            message = _(message_of(status, _OTHERWISE))
         return error_response(status, reason_of(status), message, headers)
 
     @app.errorhandler(Exception)
     def unexpected(problem: Exception) -> Response:
         app.logger.exception("a request failed")
-        return error_response(500, "internal", "Something failed in Hornbook itself; its log says what.")
+        return error_response(500, "internal", _INTERNAL if wants_json() else _(_INTERNAL))
 
 
+_OTHERWISE = N_("The request could not be understood. Go back, load the page anew and try again.")
+_INTERNAL = N_("Something failed in Hornbook itself; its log says what.")
 _MESSAGES = {
-    404: "There is nothing at this address.",
-    405: "This address does not take that method.",
-    413: "The request is larger than 256 KiB.",
+    404: N_("There is nothing at this address."),
+    405: N_("This address does not take that method."),
+    413: N_("The request is larger than 256 KiB."),
+}
+_REFUSALS = {
+    "running": N_("A run is working in this session. Wait for it, or stop it."),
+    "deleting": N_("This session is being deleted."),
+    "closed": N_("This session was closed a moment ago, since nobody used it. Try again."),
+    "read_only": N_("This session is open read-only, so nothing can be changed in it here."),
+    "unknown_session": N_("There is no such session."),
+    "unknown_entry": N_("There is no such entry in this session."),
+    "unknown_queued": N_("This message does not stand here any more; it may have been sent."),
+    "missing_entry": N_("Say where to go on: the form field entry must be an entry's id, or empty for the start."),
+    "not_own": N_("Only a message of your own can be asked differently."),
+    "too_large": N_("The request is larger than 256 KiB."),
+    "unauthorized": N_("This needs the link that Hornbook printed."),
+    "cross_site": N_("Requests that change something must come from Hornbook's own pages."),
+    "not_stored": N_("It could not be stored, so nothing has changed. Look whether the disk is full."),
+    "not_readable": N_("It cannot be read. The log of Hornbook says why."),
+    "refused_path": N_(
+        "This name leads to nothing that can be shown: it is no file of the folder, or not course text."
+    ),
+    "not_interrupted": N_("This run is not interrupted, so it cannot be continued."),
 }

@@ -1,137 +1,211 @@
 """A session's path as things that a page shows; pure."""
 
-import hashlib
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from urllib.parse import quote
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from app.protocol.codec import encode_line
-from app.protocol.entries import BranchSummaryEntry, CompactionEntry, Entry, MessageEntry
-from app.protocol.events import Event, MessageUpdate
+from app.protocol.entries import (
+    BranchSummaryEntry,
+    CompactionEntry,
+    CustomMessageEntry,
+    Entry,
+    MessageEntry,
+)
 from app.protocol.messages import (
     AssistantMessage,
     BashExecutionMessage,
     CustomMessage,
     Message,
-    ToolCall,
+    ThinkingContent,
     ToolResultMessage,
+    Usage,
     UserMessage,
     text_of,
-    tool_calls_of,
 )
-from app.protocol.model import TextDelta
+from app.render.language import language_of
+from app.render.markdown import Rendered
+from app.render.streaming import Piece, combine
+from app.runs.workings import Workings
+from app.sessions.times import iso_to_ms, usable_ms
+from app.web.calls import CallsItem, calls_item
+from app.web.ids import dom_id
+from app.web.sent import Sent
 
-_PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-
-NOTES = {
-    "max_turns_exceeded": "The tutor used up its turns for this message. Say how to go on.",
-}
-
-
-def dom_id(prefix: str, name: str) -> str:
-    """Returns an element id for an entry or call id, which may be any text."""
-    if not _PLAIN_ID.fullmatch(name):
-        name = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
-    return f"{prefix}-{name}"
-
-
-def session_url(session_id: str, *parts: str) -> str:
-    """Returns a path below a session's page; for pieces that are rendered outside of a request, in the stream."""
-    return "/" + "/".join(quote(part, safe="") for part in ("sessions", session_id, *parts))
+Results = Mapping[str, tuple[str, ToolResultMessage]]
+Render = Callable[[str], Rendered]
 
 
 @dataclass(frozen=True)
-class CallItem:
-    """A tool call and, once there is one, its result."""
+class Thinking:
+    """What the model thought before it spoke; ``redacted`` when only its provider can read it."""
 
-    id: str
-    name: str
-    arguments: str
-    state: str = "waiting"
-    text: str = ""
+    text: str
+    redacted: bool
 
 
 @dataclass(frozen=True)
 class MessageItem:
-    """A message with its tool calls. ``note`` says how it ended when that was not well."""
+    """A message.
+
+    ``who`` is user, tutor, summary or note. A tutor's text is ``html``; others' is ``text``. While it is being written
+    ``writing`` is set and ``tail`` holds what follows its finished blocks, as HTML too. ``number`` is its turn's.
+    ``problem`` says how it ended when not well: stopped, failed, turns or length, with ``detail``.
+    """
 
     id: str
-    role: str
-    text: str
-    note: str = ""
+    entry_id: str
+    who: str
+    text: str = ""
+    html: str = ""
+    tail: str = ""
+    lang: str = ""
+    time: int | None = None
+    number: int | None = None
     writing: bool = False
-    calls: list[CallItem] = field(default_factory=list)
+    problem: str = ""
+    detail: str = ""
+    thinking: Sequence[Thinking] = ()
+    usage: Usage | None = None
+    model: str = ""
+    milliseconds: int | None = None
+    calls: CallsItem | None = None
+    sent: Sent | None = None
 
 
-def transcript(path: Sequence[Entry], partial_id: str | None, partial: Sequence[Event]) -> list[MessageItem]:
-    """Returns the items of a path, the message that is being written included."""
-    results = {
-        entry.message.tool_call_id: entry.message
-        for entry in path
-        if isinstance(entry, MessageEntry) and isinstance(entry.message, ToolResultMessage)
-    }
+def transcript(
+    path: Sequence[Entry],
+    workings: Workings,
+    render: Render,
+    *,
+    numbers: Mapping[str, int],
+    sent: Mapping[str, Sent],
+    partial_id: str | None = None,
+    partial: Sequence[Piece] = (),
+) -> list[MessageItem]:
+    """Returns the items of a path, the message that is being written included.
+
+    By entry, ``numbers`` are those of the turns and ``sent`` what the model was sent.
+    """
+    results = results_of(path)
     items: list[MessageItem] = []
     for entry in path:
-        if isinstance(entry, MessageEntry):
-            item = message_item(entry.id, entry.message)
-            if item is not None:
-                items.append(_with_results(item, entry.message, results))
-        elif isinstance(entry, CompactionEntry | BranchSummaryEntry):
-            items.append(MessageItem(dom_id("m", entry.id), "summary", entry.summary))
+        match entry:
+            case MessageEntry():
+                item = message_item(
+                    entry.id,
+                    entry.message,
+                    render,
+                    results=results,
+                    workings=workings,
+                    number=numbers.get(entry.id),
+                    sent=sent.get(entry.id),
+                    entry_time=iso_to_ms(entry.timestamp),
+                )
+                items += [item] if item is not None else []
+            case CompactionEntry() | BranchSummaryEntry():
+                rendered = render(entry.summary)
+                items.append(MessageItem(dom_id("m", entry.id), entry.id, "summary", entry.summary, html=rendered.html))
+            case CustomMessageEntry(display=True):
+                items.append(MessageItem(dom_id("m", entry.id), entry.id, "note", text_of(entry.content)))
+            case _:
+                pass
     if partial_id is not None:
-        text = "".join(delta_of(event) for event in partial)
-        items.append(MessageItem(dom_id("m", partial_id), "assistant", text, writing=True))
+        items.append(being_written(partial_id, combine(partial), numbers.get(partial_id), sent.get(partial_id)))
     return items
 
 
-def message_item(entry_id: str, message: Message) -> MessageItem | None:
-    """Returns the item of one message; None for a tool result, which stands with its call."""
+def being_written(entry_id: str, so_far: Piece, number: int | None, sent: Sent | None) -> MessageItem:
+    """Returns the item of a message of the tutor that is not complete."""
+    return MessageItem(
+        dom_id("m", entry_id),
+        entry_id,
+        "tutor",
+        html=so_far.blocks,
+        tail=so_far.tail,
+        number=number,
+        writing=True,
+        sent=sent,
+    )
+
+
+def results_of(path: Sequence[Entry]) -> dict[str, tuple[str, ToolResultMessage]]:
+    """Returns the tool results of a path, each with its entry's id, by the id of the call that they answer."""
+    return {
+        entry.message.tool_call_id: (entry.id, entry.message)
+        for entry in path
+        if isinstance(entry, MessageEntry) and isinstance(entry.message, ToolResultMessage)
+    }
+
+
+def message_item(
+    entry_id: str,
+    message: Message,
+    render: Render,
+    *,
+    results: Results,
+    workings: Workings,
+    number: int | None = None,
+    sent: Sent | None = None,
+    entry_time: int | None = None,
+) -> MessageItem | None:
+    """Returns the item of one message; None for a tool result, which stands with its call, and for a hidden one."""
     item_id = dom_id("m", entry_id)
+    time = usable_ms(message.timestamp) or entry_time
     match message:
         case AssistantMessage():
-            calls = [call_item(call) for call in tool_calls_of(message)]
-            return MessageItem(item_id, "assistant", text_of(message.content), _note_of(message), calls=calls)
+            item = _of_tutor(entry_id, message, render, results=results, workings=workings)
+            return replace(item, number=number, time=time, sent=sent)
         case UserMessage():
-            return MessageItem(item_id, "user", text_of(message.content))
+            text = text_of(message.content)
+            return MessageItem(item_id, entry_id, "user", text, lang=language_of(text), time=time)
         case ToolResultMessage():
             return None
         case CustomMessage():
-            return MessageItem(item_id, "note", text_of(message.content)) if message.display else None
+            return MessageItem(item_id, entry_id, "note", text_of(message.content)) if message.display else None
         case BashExecutionMessage():
-            return MessageItem(item_id, "note", f"$ {message.command}\n{message.output}")
+            return MessageItem(item_id, entry_id, "note", f"$ {message.command}\n{message.output}")
         case _:
-            return MessageItem(item_id, "summary", message.summary)
+            return MessageItem(item_id, entry_id, "summary", message.summary, html=render(message.summary).html)
 
 
-def _with_results(item: MessageItem, message: Message, results: dict[str, ToolResultMessage]) -> MessageItem:
-    if not isinstance(message, AssistantMessage):
-        return item
-    return replace(item, calls=[call_item(call, results.get(call.id)) for call in tool_calls_of(message)])
+def _of_tutor(
+    entry_id: str,
+    message: AssistantMessage,
+    render: Render,
+    *,
+    results: Results,
+    workings: Workings,
+) -> MessageItem:
+    text = text_of(message.content)
+    problem, detail = _problem_of(message)
+    facts = workings.messages.get(entry_id)
+    blocks = [] if isinstance(message.content, str) else message.content
+    return MessageItem(
+        dom_id("m", entry_id),
+        entry_id,
+        "tutor",
+        text,
+        html=render(text).html if text else "",
+        lang=language_of(text),
+        problem=problem,
+        detail=detail,
+        thinking=[Thinking(block.thinking, block.redacted) for block in blocks if isinstance(block, ThinkingContent)],
+        usage=message.usage if message.usage is not None and message.usage.total_tokens else None,
+        model=message.model or "",
+        milliseconds=facts.ended - facts.started if facts is not None and facts.started and facts.ended else None,
+        calls=calls_item(entry_id, message, results, workings),
+    )
 
 
-def call_item(call: ToolCall, result: ToolResultMessage | None = None) -> CallItem:
-    """Returns the item of a call."""
-    arguments = encode_line(call.arguments).decode("utf-8")
-    if result is None:
-        return CallItem(dom_id("c", call.id), call.name, arguments)
-    state = "failed" if result.is_error else "done"
-    return CallItem(dom_id("c", call.id), call.name, arguments, state, text_of(result.content))
-
-
-def _note_of(message: AssistantMessage) -> str:
+def _problem_of(message: AssistantMessage) -> tuple[str, str]:
     error = message.error_message or ""
-    if message.stop_reason == "aborted":
-        return "Stopped here."
-    if message.stop_reason == "error":
-        return NOTES.get(error) or f"The model failed: {error or 'it gave no reason'}"
-    if message.stop_reason == "length":
-        return "The model's answer was cut off at its length limit."
-    return ""
-
-
-def delta_of(event: Event) -> str:
-    """Returns the text that a message_update adds; empty for every other event."""
-    if isinstance(event, MessageUpdate) and isinstance(event.assistant_message_event, TextDelta):
-        return event.assistant_message_event.delta
-    return ""
+    match message.stop_reason:
+        case "aborted":
+            return "stopped", ""
+        case "error" if error == "max_turns_exceeded":
+            return "turns", ""
+        case "error":
+            return "failed", error
+        case "length":
+            return "length", ""
+        case _:
+            return "", ""

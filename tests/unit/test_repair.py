@@ -72,9 +72,9 @@ def recorded(folder: Path) -> Recorded:
     stored: list[int] = []
     emit = live.log.emit
 
-    def noting(batch: Any, run_id: str | None = None) -> Any:
+    def noting(batch: Any, run_id: str | None = None, **more: Any) -> Any:
         stored.extend(len(live.session.entries) for _ in batch)
-        events.extend(emit(batch, run_id))
+        events.extend(emit(batch, run_id, **more))
         return events[-len(batch) :]
 
     live.log.emit = noting  # type: ignore[method-assign]

@@ -644,10 +644,10 @@ def test_a_failure_while_a_message_is_written_discards_it(make: Make, monkeypatc
     live = supervisor.create()
     record = live.record
 
-    def fails(run: Any, event: Any) -> None:
+    def fails(run: Any, event: Any, *more: Any) -> None:
         if isinstance(event, MessageUpdate):
             raise RuntimeError("lost")
-        record(run, event)
+        record(run, event, *more)
 
     monkeypatch.setattr(live, "record", fails)
     begun = ask(supervisor, "q", live.id)

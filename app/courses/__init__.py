@@ -1,0 +1,1 @@
+"""Course folders: what a workspace holds to learn from."""
