@@ -13,6 +13,8 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 IS_RECENT := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 CATALOGUES := app/web/translations
+# One more than there are cores: the tests in a browser wait as often as they work.
+WORKERS = $$(( $$($(BIN)/python -c 'import os; print(os.cpu_count() or 1)') + 1 ))
 # Added to pytest's -m expression where there is no browser to drive.
 NO_BROWSER = $$(command -v chromium >/dev/null || echo ' and not browser')
 
@@ -39,10 +41,10 @@ imports: $(VENV)/test.stamp
 	$(BIN)/lint-imports
 
 tests: $(VENV)/test.stamp chromium
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not long$(NO_BROWSER)" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m "not long$(NO_BROWSER)" $(PYTEST_ARGS)
 
 test-long: $(VENV)/test.stamp chromium
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "long$(NO_BROWSER)" --timeout 3600 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m "long$(NO_BROWSER)" --timeout 3600 $(PYTEST_ARGS)
 
 release-check: $(VENV)/test.stamp
 	$(BIN)/python tests/release_check.py

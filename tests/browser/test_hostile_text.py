@@ -21,10 +21,12 @@ from tests.hostile import HOSTILE, RUN, SENTINEL
 pytestmark = pytest.mark.browser
 
 STATIC = Path(__file__).resolve().parents[2] / "static"
-FILES = {"/app.css": "text/css", "/vendor/latinmodern-math.woff2": "font/woff2"}
+FILES = {"/app.css": "text/css", "/math.css": "text/css", "/vendor/latinmodern-math.woff2": "font/woff2"}
 LONGEST = 10_000
 TITLE = "Hostile texts"
 A_PAGE = 45
+EVERY = 12
+"""Three pages of texts from all over the corpus each time; all of them in `make test-long`."""
 MARKERS_COVERED = """() => [...document.querySelectorAll('button.marker')].filter(marker => {
     marker.scrollIntoView({block: 'center'});
     const box = marker.getBoundingClientRect();
@@ -59,9 +61,10 @@ TURN_OVER = """() => {
 }"""
 
 
-def texts(start: int) -> list[tuple[str, str]]:
-    """Returns names and HTML of a page's share; the names come with their markers."""
-    shown = [(name, render_markdown(text).html) for name, text in list(HOSTILE.items())[start : start + A_PAGE]]
+def texts(start: int, step: int) -> list[tuple[str, str]]:
+    """Returns names and HTML of a page's share: of every ``step``-th text, from ``start`` on."""
+    chosen = list(HOSTILE.items())[start::step][:A_PAGE]
+    shown = [(name, render_markdown(text).html) for name, text in chosen]
     return [(name, text) for name, text in shown if len(text) <= LONGEST]
 
 
@@ -75,7 +78,8 @@ def body(shown: list[tuple[str, str]]) -> str:
 def document(inside: str) -> str:
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{TITLE}</title>'
-        f'<link rel="stylesheet" href="/app.css"></head><body><main>{inside}</main></body></html>'
+        '<link rel="stylesheet" href="/app.css"><link rel="stylesheet" href="/math.css"></head>'
+        f"<body><main>{inside}</main></body></html>"
     )
 
 
@@ -149,10 +153,7 @@ def wrongs(page: Page, watch: Watch, base: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("headers", [HEADERS, {}], ids=["policy", "no policy"])
-@pytest.mark.parametrize("start", range(0, len(HOSTILE), A_PAGE))
-def test_hostile_texts_do_nothing(start: int, headers: dict[str, str], context: BrowserContext) -> None:
-    chosen = texts(start)
+def check(context: BrowserContext, chosen: list[tuple[str, str]], headers: dict[str, str]) -> None:
     shown = body(chosen)
     with serving(document(shown), headers) as base:
         page = context.new_page()
@@ -162,6 +163,22 @@ def test_hostile_texts_do_nothing(start: int, headers: dict[str, str], context: 
         assert wrongs(page, watch, base) == []
         page.evaluate("html => { document.querySelector('main').innerHTML = html }", shown)
         assert wrongs(page, watch, base) == []
+
+
+policies = pytest.mark.parametrize("headers", [HEADERS, {}], ids=["policy", "no policy"])
+
+
+@policies
+@pytest.mark.parametrize("start", range(EVERY // 4))
+def test_hostile_texts_do_nothing(start: int, headers: dict[str, str], context: BrowserContext) -> None:
+    check(context, texts(start * 4, EVERY), headers)
+
+
+@pytest.mark.long
+@policies
+@pytest.mark.parametrize("start", range(0, len(HOSTILE), A_PAGE))
+def test_all_hostile_texts_do_nothing(start: int, headers: dict[str, str], context: BrowserContext) -> None:
+    check(context, texts(start, 1), headers)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_a_prompt_streams_in_and_is_set_at_its_end(server: Server, study: Path, 
     assert_same(page, fresh, *PLACES)
 
 
-@pytest.mark.parametrize("show", ["lesson", "raw"])
+@pytest.mark.parametrize("show", [pytest.param("lesson", marks=pytest.mark.long), "raw"])
 def test_a_reload_in_mid_run_loses_and_repeats_nothing(server: Server, visit: Callable[..., Page], show: str) -> None:
     page = visit(server, f"{made(server, '', 'What is here?')}?show={show}")
     idle, reloaded = page.context.new_page(), page.context.new_page()

@@ -34,7 +34,7 @@ def in_view(page: Page) -> None:
     expect(page.locator("#act")).to_be_in_viewport()
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [1280, pytest.param(390, marks=pytest.mark.long)])
 def test_the_page_follows_while_the_end_is_in_view(server: Server, visit: Callable[..., Page], width: int) -> None:
     page = visit(server, made(server, "", "first"), width=width)
     expect(page.locator("#act")).not_to_be_in_viewport()
@@ -50,7 +50,7 @@ def test_the_page_follows_while_the_end_is_in_view(server: Server, visit: Callab
     in_view(page)
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.long), 390])
 def test_nothing_moves_under_a_reader_who_scrolled_up(server: Server, visit: Callable[..., Page], width: int) -> None:
     session = made(server, "", "first")
     page = visit(server, session, width=width)

@@ -579,7 +579,10 @@ def test_a_page_opened_in_mid_run_follows_to_the_same_end(
     assert [text for _, text in shown(opened)] == ["q", "", "half <whole>", "queued", "after"]
 
 
-@every_view
+@pytest.mark.parametrize(
+    ("show", "panel"),
+    [view if view in VIEWS[:2] else pytest.param(*view, marks=pytest.mark.long) for view in VIEWS],
+)
 def test_a_reader_that_reconnects_at_any_event_ends_the_same(
     new_app: NewApp, gate: NewGate, show: str, panel: str
 ) -> None:
