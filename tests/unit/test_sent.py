@@ -192,7 +192,7 @@ def answers(path: Sequence[Entry]) -> list[int]:
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(paths(), st.integers(0, 9_999))
 def test_a_request_is_what_the_context_before_the_answer_holds(path: list[Entry], fixed: int) -> None:
     sent = sent_of(path, fixed, "partial")
