@@ -34,12 +34,14 @@ def install(app: Flask) -> None:
     @app.after_request
     def send_less(response: Response) -> Response:
         arguments = request.view_args or {}
-        if request.endpoint == "static" and request.args.get("v") == versions.get(arguments.get("filename", "")):
+        version = versions.get(arguments.get("filename", ""))
+        there = response.status_code in (200, 304)
+        if there and request.endpoint == "static" and version is not None and request.args.get("v") == version:
             response.headers["Cache-Control"] = FOR_EVER
-        if _may_be_compressed(response):
+        if there and (request.endpoint == "static" or response.mimetype in COMPRESSED_TYPES):
             response.vary.add("Accept-Encoding")
-            if request.accept_encodings["gzip"] > 0:
-                _compress(response)
+        if _may_be_compressed(response) and request.accept_encodings["gzip"] > 0:
+            _compress(response)
         return response
 
 

@@ -150,7 +150,8 @@ def pretty(value: Any) -> str:
 def pretty_json(line: bytes) -> str:
     """Returns a line of a session file as indented JSON; as it is where it cannot be read."""
     try:
-        return pretty(json.loads(line))
+        # A lone surrogate can be written as an escape in JSON, and cannot be sent in a page.
+        return pretty(json.loads(line)).encode("utf-8", "replace").decode("utf-8")
     except (ValueError, RecursionError):
         return line.decode("utf-8", "replace")
 

@@ -6,7 +6,7 @@ Each is a link (``?show=raw``), works without JavaScript, and is kept in a cooki
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import cast
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from flask import Flask, Response, g, has_request_context, request
 
@@ -64,7 +64,7 @@ def preferences() -> Preferences:
 def here(**changes: str) -> str:
     """Returns the address of the page that is being made, with some of its query changed."""
     arguments = {name: value for name, value in request.args.items() if name in KEPT} | changes
-    path = g.get("page_path", request.path)
+    path = g.get("page_path") or quote(request.path)
     return f"{path}?{urlencode(arguments)}" if arguments else path
 
 

@@ -188,3 +188,14 @@ def test_the_first_page_is_small_and_whole_from_this_host(client: FlaskClient) -
     assert all("immutable" in answer.headers["Cache-Control"] for answer in answers)
     assert 1 + len(answers) <= FIRST_PAGE_REQUESTS
     assert sum(len(answer.data) for answer in (response, *answers)) <= FIRST_PAGE_BYTES
+
+
+def test_a_file_that_there_is_not_is_not_kept_for_ever(client: FlaskClient) -> None:
+    assert "immutable" not in client.get("/static/nothing.js").headers.get("Cache-Control", "")
+
+
+def test_an_answer_that_nothing_changed_says_on_what_it_depends(client: FlaskClient) -> None:
+    headers = {"Accept-Encoding": "gzip"}
+    etag = client.get("/static/app.css", headers=headers, buffered=True).headers["ETag"]
+    again = client.get("/static/app.css", headers={**headers, "If-None-Match": etag}, buffered=True)
+    assert again.status_code == 304 and "Accept-Encoding" in again.vary

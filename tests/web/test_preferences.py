@@ -1,7 +1,8 @@
 """What a reader chooses by an address: it holds at once, is kept, and goes along to the next page."""
 
+from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import pytest
 from flask import Flask
@@ -142,3 +143,10 @@ def test_a_link_to_the_same_page_takes_its_query_along_but_nothing_unknown_and_n
 def test_no_page_repeats_the_token(client: FlaskClient, lesson: str) -> None:
     for path in ("/", lesson, f"{lesson}/tree", "/files/", "/nothing"):
         assert "geheim" not in client.get(f"{path}?token=geheim&show=raw").text
+
+
+def test_links_to_the_same_page_are_quoted(client: FlaskClient, workspace: Path) -> None:
+    name = "100% a?b#c.md"
+    (workspace / name).write_text("# q\n", "utf-8")
+    links = page(client.get(f"/files/{quote(name, safe='')}").data).select("a[hreflang]")
+    assert {unquote(urlsplit(str(link["href"])).path) for link in links} == {f"/files/{name}"}

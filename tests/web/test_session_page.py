@@ -315,3 +315,16 @@ def test_a_panel_that_there_is_not_is_the_first(client: FlaskClient, lesson: str
     soup = open_page(client, lesson, "?show=workings&panel=../secrets")
     assert "timeline" in only(soup, "#side #panel").get_attribute_list("class")
     assert "secrets" not in str(only(soup, "#stream")["hx-sse:connect"])
+
+
+def test_an_entry_with_a_lone_surrogate_is_shown(client: FlaskClient, settings: Settings) -> None:
+    stamp = "2026-01-02T03:04:05.678Z"
+    message = {"role": "user", "content": "x \ud800 y"}
+    lines = [
+        {"type": "session", "version": 3, "id": "torn", "timestamp": stamp, "cwd": "/"},
+        {"type": "message", "id": "a", "parentId": None, "timestamp": stamp, "message": message},
+    ]
+    folder = settings.data / "sessions"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "torn.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n", "utf-8")
+    assert client.get("/sessions/torn/entries/a").status_code == 200
