@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from app.models.pieces import estimate_content, estimate_request, reading_pieces
+from app.models.pieces import reading_pieces
 from app.protocol.cancel import CancelToken
+from app.protocol.estimate import estimate_content, estimate_request
 from app.protocol.messages import AssistantContent, TextContent, ToolCall, Usage
 from app.protocol.model import (
     ModelEvent,

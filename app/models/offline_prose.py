@@ -3,7 +3,7 @@
 import re
 
 from app.models.offline_results import FileView, Line
-from app.models.pieces import HAN
+from app.protocol.estimate import HAN
 
 _HEADING = re.compile(r"^ {0,3}#{1,6}\s+(?P<title>\S.*)$")
 _FENCE = re.compile(r"^ {0,3}(```|~~~)")

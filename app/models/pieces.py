@@ -1,25 +1,9 @@
-"""Text as it streams: small pieces that rejoin to the text, and estimates of its tokens."""
+"""Text as it streams: small pieces that rejoin to the text."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from app.protocol.codec import encode_line
-from app.protocol.messages import (
-    AssistantMessage,
-    BashExecutionMessage,
-    BranchSummaryMessage,
-    CompactionSummaryMessage,
-    ImageContent,
-    Message,
-    ThinkingContent,
-    ToolCall,
-)
-from app.protocol.model import ModelRequest
-
-HAN = r"[\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-CHARACTERS_A_TOKEN = 4
-TOKENS_AN_IMAGE = 1200
-"""What an image is taken for; no model here looks at one."""
+from app.protocol.estimate import HAN
 
 _PIECE_HAN = 8
 _PIECE_WORDS = 5
@@ -74,46 +58,3 @@ def equal_pieces(text: str, size: int) -> Iterator[str]:
     step = max(1, size)
     for start in range(0, len(parts), step):
         yield "".join(parts[start : start + step])
-
-
-def estimate_tokens(text: str) -> int:
-    """Returns about how many tokens ``text`` is: one for a Chinese character, one for four others."""
-    han = 0 if text.isascii() else len(_HAN.findall(text))
-    return han + -(-(len(text) - han) // CHARACTERS_A_TOKEN)
-
-
-def estimate_request(request: ModelRequest) -> int:
-    """Returns about how many tokens a model would be given."""
-    tools = sum(estimate_tokens(encode_line(tool).decode()) for tool in request.tools)
-    return estimate_tokens(request.system_prompt) + tools + sum(map(_message_tokens, request.messages))
-
-
-def _message_tokens(message: Message) -> int:
-    match message:
-        case BashExecutionMessage():
-            return estimate_tokens(message.command) + estimate_tokens(message.output)
-        case BranchSummaryMessage() | CompactionSummaryMessage():
-            return estimate_tokens(message.summary)
-        case AssistantMessage():
-            return estimate_content(message.content)
-        case _:
-            return estimate_content(message.content)
-
-
-def estimate_content(content: str | Sequence[object]) -> int:
-    """Returns about how many tokens the content of a message is: text, reasoning, calls and images."""
-    if isinstance(content, str):
-        return estimate_tokens(content)
-    return sum(map(_block_tokens, content))
-
-
-def _block_tokens(block: object) -> int:
-    match block:
-        case ToolCall():
-            return estimate_tokens(block.name) + estimate_tokens(encode_line(block.arguments).decode())
-        case ThinkingContent():
-            return estimate_tokens(block.thinking)
-        case ImageContent():
-            return TOKENS_AN_IMAGE
-        case _:
-            return estimate_tokens(getattr(block, "text", ""))

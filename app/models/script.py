@@ -8,10 +8,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from app.models.pieces import equal_pieces, estimate_content, estimate_request
+from app.models.pieces import equal_pieces
 from app.models.unavailable import ModelUnavailable
 from app.protocol.cancel import CancelToken
 from app.protocol.codec import decode_as
+from app.protocol.estimate import estimate_content, estimate_request
 from app.protocol.messages import (
     AssistantContent,
     AssistantMessage,

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.models.offline import OfflineModel
-from app.models.pieces import clusters, equal_pieces, estimate_tokens, reading_pieces
+from app.models.pieces import clusters, equal_pieces, reading_pieces
 from app.protocol.cancel import CancelToken
+from app.protocol.estimate import estimate_tokens
 from app.protocol.messages import (
     AssistantMessage,
     CompactionSummaryMessage,
