@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from app.access import TokenFile, link
+from app.session_commands import FORMATS, export_session, import_files
+from app.sessions.store import StoreError
 from app.settings import MAX_WAITING, Settings, SettingsError, check_host, load_settings, prepare_folders
 
 PORTS_TO_TRY = 100
-COMMANDS = ("serve", "link")
+COMMANDS = ("serve", "link", "import", "export")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -36,6 +38,17 @@ def parser() -> argparse.ArgumentParser:
     show.add_argument("--new", action="store_true", help="make a new token; the old link stops working")
     show.add_argument("--data", metavar="FOLDER", help="folder for sessions, runs, trash and token")
     show.add_argument("--port", help="port that the server listens on (default 4317)")
+    take = commands.add_parser("import", help="take in session files of Pi, of other copies, of older formats")
+    take.add_argument("files", nargs="+", metavar="FILE", help="a session file (.jsonl)")
+    take.add_argument("--json", action="store_true", help="print one JSON object for each file")
+    take.add_argument("--data", metavar="FOLDER", help="folder for sessions, runs, trash and token")
+    give = commands.add_parser("export", help="write a session, or one branch of it, as a file")
+    give.add_argument("session", metavar="SESSION", help="an id, the beginning of one, or a name")
+    give.add_argument("--format", choices=FORMATS, default="jsonl", help="jsonl (the file itself), markdown, or html")
+    give.add_argument("--branch", metavar="ENTRY", default="", help="only the way to this entry")
+    give.add_argument("--slim", action="store_true", help="without what tools gave and what the model thought")
+    give.add_argument("--output", metavar="FILE", help="where to write it (default: standard output)")
+    give.add_argument("--data", metavar="FOLDER", help="folder for sessions, runs, trash and token")
     return top
 
 
@@ -49,8 +62,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = load_settings(options, os.environ)
         if options["command"] == "serve":
             return serve(settings)
+        if options["command"] == "import":
+            return import_files(settings, options["files"], as_json=options["json"])
+        if options["command"] == "export":
+            chosen = {"kind": options["format"], "entry_id": options["branch"], "slim": options["slim"]}
+            return export_session(settings, options["session"], output=options["output"], **chosen)
         return print_link(settings, new=options["new"], port_given=options["port"] is not None)
-    except (SettingsError, OSError) as problem:
+    except BrokenPipeError:  # who read the output has seen enough
+        sys.stderr.close()
+        return 0
+    except (SettingsError, StoreError, OSError) as problem:
         print(f"hornbook: {problem}", file=sys.stderr)
         return 2
 
@@ -117,6 +138,7 @@ def _server(app: Any, listener: socket.socket, settings: Settings) -> Any:
     from waitress import create_server
 
     from app.web.refusals import Channel
+    from app.web.security import MAX_UPLOAD_BYTES
 
     server = create_server(
         app,
@@ -126,7 +148,7 @@ def _server(app: Any, listener: socket.socket, settings: Settings) -> Any:
         asyncore_use_poll=True,
         channel_timeout=300,
         channel_request_lookahead=1,
-        max_request_body_size=1_048_576,
+        max_request_body_size=MAX_UPLOAD_BYTES + 1_048_576,
         ident=None,
     )
     server.channel_class = Channel

@@ -72,13 +72,20 @@
     addEventListener("scroll", look, { passive: true });
     addEventListener("resize", look, { passive: true });
     look();
+    // Scrolling up to where the messages begin loads those before them; that is no new text.
+    let loading = false;
+    addEventListener("scroll", () => {
+      const more = document.querySelector(".earlier a");
+      if (more && !loading && !following && more.getBoundingClientRect().bottom > -200) more.click();
+    }, { passive: true });
+    document.addEventListener("htmx:before:request", ({ detail: { ctx } }) => (loading ||= !!ctx.sourceElement?.closest?.(".earlier")));
     let height = transcript().offsetHeight;
     // Right after a piece was put in and before the page is laid out, so that nothing is seen to jump. What changes
     // its height otherwise (a row that is opened, a font that comes late) is no news.
     new MutationObserver(() => {
       const grew = transcript().offsetHeight > height;
       height = transcript().offsetHeight;
-      if (!grew) return;
+      if (!grew || loading) return (loading = false);
       look(); // The reader may have scrolled since the last frame, and the event of that is yet to come.
       if (following) {
         scrollTo({ top: document.documentElement.scrollHeight });

@@ -111,8 +111,9 @@ def instrument(folder: Path, steps: Steps) -> Files:
 
     def stepped_append(self: Any, *args: Any, **more: Any) -> Any:
         steps("before an entry")
-        append(self, *args, **more)
+        placed = append(self, *args, **more)
         steps("after an entry")
+        return placed
 
     def torn_write(fd: int, data: bytes) -> int:
         if steps.is_next("half an entry"):

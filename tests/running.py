@@ -16,7 +16,7 @@ from app.protocol.messages import AssistantMessage, Message, ToolResultMessage, 
 from app.protocol.model import AnyModel, ModelEvent, ModelRequest, events_of_message
 from app.protocol.tools import ToolDefinition
 from app.runs.active import ActiveRun
-from app.runs.conductor import Equipment
+from app.runs.equipment import Equipment
 from app.runs.eventlog import JsonlEventLogs
 from app.runs.executor import Executor
 from app.runs.history import History, RunRecord
@@ -122,12 +122,20 @@ def settle(run: ActiveRun) -> ActiveRun:
 
 def runs_of(entries: Iterable[Entry]) -> list[RunRecord]:
     """The runs that entries tell of, in the order of their starts."""
-    return list(History(entries).runs.values())
+    return list(history_of(entries).runs.values())
 
 
 def queue_of(entries: Iterable[Entry]) -> list[QueuedMessage]:
     """The messages that wait by what entries say."""
-    return History(entries).queue
+    return history_of(entries).queue
+
+
+def history_of(entries: Iterable[Entry]) -> History:
+    """What entries say about runs, taken one after another."""
+    history = History()
+    for entry in entries:
+        history.add(entry)
+    return history
 
 
 def ask(supervisor: Supervisor, text: str = "q", session_id: str | None = None) -> Started:

@@ -227,7 +227,7 @@ class Teller:
 
     def answers(self, session_id: str) -> list[str]:
         """Returns the ids of the entries on the path that hold an answer."""
-        path = self.supervisor.open(session_id).snapshot().path
+        path = self.supervisor.open(session_id).session.path()
         return [
             entry.id
             for entry in path

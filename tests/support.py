@@ -1,17 +1,21 @@
 """What several test modules need: small models, tools and traces."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from app.protocol.cancel import CancelToken
+from app.protocol.codec import encode_line
+from app.protocol.entries import Entry
 from app.protocol.events import Event, MessageEnd, MessageStart, MessageUpdate, ToolDecisionMade
 from app.protocol.messages import AssistantMessage, TextContent, ToolCall, ToolResultMessage, text_of
 from app.protocol.model import ModelEvent, ModelRequest, events_of_message
 from app.protocol.tools import ToolContext, ToolDefinition, ToolResult
+from app.sessions.lines import StoredEntry
+from app.sessions.outline import outline_of
 
 Turn = AssistantMessage | Exception | Callable[[ModelRequest, CancelToken], Iterable[ModelEvent]]
 
@@ -92,3 +96,22 @@ def swap_for_link(place: Path, target: Path) -> None:
     """What an attacker does between check and use: a link stands in this place."""
     os.replace(place, place.with_name(place.name + ".gone"))  # not rename, which a test patches
     place.symlink_to(target)
+
+
+class Read:
+    """A session that is read from memory: what pages ask of one, with the entries as given."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self.outline = outline_of(entries)
+        self._stored = [StoredEntry(entry, encode_line(entry)) for entry in entries]
+
+    @property
+    def session(self) -> "Read":
+        return self
+
+    @property
+    def leaf(self) -> int:
+        return self.outline.leaf
+
+    def at(self, place: int) -> StoredEntry:
+        return self._stored[place]

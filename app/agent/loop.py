@@ -13,7 +13,7 @@ import msgspec
 from app.agent.call_ids import CallIds
 from app.agent.calls import Calls
 from app.agent.results import in_words, not_run, result_message, result_payload
-from app.agent.run import MAX_TURNS_EXCEEDED, RunContext, RunResult
+from app.agent.run import MAX_TURNS_EXCEEDED, LoopStatus, RunContext, RunResult
 from app.protocol.cancel import Cancelled, CancelToken
 from app.protocol.codec import decode_as, encode_line
 from app.protocol.events import (
@@ -21,7 +21,6 @@ from app.protocol.events import (
     MessageEnd,
     MessageStart,
     MessageUpdate,
-    RunStatus,
     ToolExecutionEnd,
     ToolExecutionStart,
     TurnEnd,
@@ -72,6 +71,8 @@ def run_agent_loop(context: RunContext, on_event: Callable[[LoopEvent], None]) -
             if turn_open:
                 loop.emit(TurnEnd(stop_reason="aborted"))
             return loop.result("aborted")
+        if loop.has_turned and context.pause():
+            return loop.result("paused")
         if not turn_open:
             loop.emit(TurnStart())
         turn_open = False
@@ -106,13 +107,18 @@ class _Loop:
         self._events.append(event)
         self._on_event(event)
 
-    def result(self, status: RunStatus) -> RunResult:
+    @property
+    def has_turned(self) -> bool:
+        """Whether anything was done yet."""
+        return bool(self._new)
+
+    def result(self, status: LoopStatus) -> RunResult:
         parked, call = self._parked or (None, None)
         return RunResult(self._new, self._events, status, parked, call)
 
     def turns_taken(self) -> int:
         """Counts the model's responses since the last message of a person, those before a resume included."""
-        count = 0
+        count = self.context.turns_before
         for message in reversed(self._messages):
             if isinstance(message, UserMessage):
                 break

@@ -33,11 +33,7 @@ class OfflineModel:
 
     def stream(self, request: ModelRequest, cancel: CancelToken) -> Iterator[ModelEvent]:
         """Yields one response in small deltas; once cancelled it ends with StreamError ``aborted``."""
-        # Its rules are a table of patterns, which take a while to compile: not before the first question.
-        from app.models.offline_plan import plan
-
-        turn, taken = plan(request)
-        content = _content(turn, taken)
+        content = _summary(request) if request.purpose == "summary" else _answer(request)
         usage = Usage(input=estimate_request(request), output=estimate_content(content))
         yield StreamStart()
         for event in block_events(content, reading_pieces):
@@ -45,7 +41,22 @@ class OfflineModel:
                 yield aborted(cancel, usage)
                 return
             yield event
-        yield StreamDone(reason="toolUse" if turn.calls else "stop", usage=usage)
+        asks = any(isinstance(block, ToolCall) for block in content)
+        yield StreamDone(reason="toolUse" if asks else "stop", usage=usage)
+
+
+def _summary(request: ModelRequest) -> list[AssistantContent]:
+    from app.models.offline_summary import summarise
+
+    return [TextContent(text=summarise(request))]
+
+
+def _answer(request: ModelRequest) -> list[AssistantContent]:
+    # Its rules are a table of patterns, which take a while to compile: not before the first question.
+    from app.models.offline_plan import plan
+
+    turn, taken = plan(request)
+    return _content(turn, taken)
 
 
 def _content(turn: Turn, taken: list[str]) -> list[AssistantContent]:

@@ -77,12 +77,16 @@ class ScriptedTurn(_Part, frozen=True, kw_only=True):
 
 
 class Script(_Part, frozen=True, kw_only=True):
-    """A whole script; ``after`` is played when the conversation has more turns than the script."""
+    """A whole script; ``after`` is played when the conversation has more turns than the script.
+
+    ``summary`` is played when a summary is asked for, which is no turn.
+    """
 
     turns: list[ScriptedTurn]
     name: str = "Scripted model"
     context_window: _Positive = 32_000
     after: ScriptedTurn = ScriptedTurn(text="The script has no more turns.")
+    summary: ScriptedTurn = ScriptedTurn(text="This is the summary of the script.")
 
 
 def load_script(file: str) -> "ScriptedModel":
@@ -121,6 +125,8 @@ class ScriptedModel:
         number = sum(isinstance(message, AssistantMessage) for message in request.messages)
         turns = self._script.turns
         turn = turns[number] if number < len(turns) else self._script.after
+        if request.purpose == "summary":
+            turn = self._script.summary
         content = _content(turn, number)
         usage = Usage(input=estimate_request(request), output=estimate_content(content))
         yield StreamStart()

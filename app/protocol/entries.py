@@ -129,8 +129,9 @@ RUN = "run"
 TOOL_STARTED = "tool-started"
 QUEUED = "queued"
 LEAF = "leaf"
+MAIN_LINE = "main-line"
 
-SIDE_CUSTOM_TYPES = frozenset({RUN, TOOL_STARTED, QUEUED, LEAF, "learning-void", "main-line", "grant"})
+SIDE_CUSTOM_TYPES = frozenset({RUN, TOOL_STARTED, QUEUED, LEAF, "learning-void", MAIN_LINE, "grant"})
 """Custom entries that hang on the leaf and never become it, so that Pi opens the same branch as we do."""
 
 
@@ -141,12 +142,25 @@ def is_side_entry(entry: Entry) -> bool:
     return isinstance(entry, LabelEntry | SessionInfoEntry)
 
 
+class MainLineData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Data of a ``main-line`` entry: the branch of ``targetId`` is the main one.
+
+    The last mark counts; an empty one takes it back.
+    """
+
+    target_id: str
+
+
 class RunData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Data of a ``run`` entry: the start or the end of a run. ``reason`` of an end is the run's status."""
+    """Data of a ``run`` entry: the start or the end of a run. ``reason`` of an end is the run's status.
+
+    ``kind`` of a start: prompt, or compact or summary for work that makes no message.
+    """
 
     run_id: str
     status: Literal["started", "done"]
     reason: str = ""
+    kind: Literal["prompt", "compact", "summary"] = "prompt"
 
 
 class ToolStartedData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

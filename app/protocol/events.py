@@ -13,6 +13,8 @@ import msgspec
 from app.protocol.messages import Message
 from app.protocol.model import BlockEvent
 
+CompactionReason = Literal["threshold", "manual"]
+RunKind = Literal["prompt", "compact", "summary"]
 RunStatus = Literal["done", "waiting", "error", "aborted", "interrupted"]
 
 
@@ -28,9 +30,9 @@ class EventBase(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
 
 
 class AgentStart(EventBase, tag="agent_start", frozen=True, kw_only=True):
-    """A run begins; ``kind`` says what for."""
+    """A run begins; ``kind`` says what for: an answer, a compaction, or the summary of a branch that is left."""
 
-    kind: str = "prompt"
+    kind: RunKind = "prompt"
 
 
 class TurnStart(EventBase, tag="turn_start", frozen=True, kw_only=True):
@@ -117,6 +119,22 @@ class RunDone(EventBase, tag="run_done", frozen=True, kw_only=True):
     error: str = ""
 
 
+class Compaction(EventBase, tag="compaction", frozen=True, kw_only=True):
+    """Older parts of the branch are being summarised (``part`` of ``parts``), or that has ended.
+
+    Once ``done``, ``entryId`` is the stored compaction, and the context went from ``tokensBefore`` to ``tokensAfter``,
+    both estimated. Otherwise nothing was stored, and ``error`` says why.
+    """
+
+    status: Literal["started", "done", "failed", "aborted"]
+    reason: CompactionReason
+    part: int = 0
+    parts: int = 0
+    tokens_before: int = 0
+    tokens_after: int = 0
+    error: str = ""
+
+
 class LeafMoved(EventBase, tag="leaf_moved", frozen=True, kw_only=True):
     """The session goes on from another entry."""
 
@@ -144,6 +162,19 @@ class SessionRenamed(EventBase, tag="session_renamed", frozen=True, kw_only=True
     name: str
 
 
+class EntryLabelled(EventBase, tag="entry_labelled", frozen=True, kw_only=True):
+    """An entry has another label; "" when it has none any more."""
+
+    target_id: str
+    label: str
+
+
+class MainLineMarked(EventBase, tag="main_line_marked", frozen=True, kw_only=True):
+    """The branch of an entry is the main line; "" when none is marked any more."""
+
+    target_id: str
+
+
 class SessionDeleted(EventBase, tag="session_deleted", frozen=True, kw_only=True):
     """The session was moved to the trash; nothing more comes."""
 
@@ -159,4 +190,16 @@ LoopEvent = (
     | ToolExecutionEnd
     | TurnEnd
 )
-Event = LoopEvent | AgentStart | AgentEnd | RunDone | LeafMoved | QueueChanged | SessionRenamed | SessionDeleted
+Event = (
+    LoopEvent
+    | AgentStart
+    | AgentEnd
+    | RunDone
+    | Compaction
+    | LeafMoved
+    | QueueChanged
+    | EntryLabelled
+    | MainLineMarked
+    | SessionRenamed
+    | SessionDeleted
+)

@@ -32,12 +32,18 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any]
 
 
-class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Everything a model gets for one response."""
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What a model is asked: instructions, conversation, tools.
+
+    ``purpose`` "summary" asks for a text about a conversation that stands in the message, not for the next answer.
+    ``max_tokens`` bounds the response; None is up to the model.
+    """
 
     system_prompt: str
     messages: list[Message]
     tools: list[ToolSpec]
+    purpose: Literal["answer", "summary"] = "answer"
+    max_tokens: int | None = None
 
 
 class StreamEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", tag_field="type"):

@@ -5,7 +5,7 @@ import uuid
 from dataclasses import dataclass, field
 
 from app.protocol.cancel import CancelToken
-from app.protocol.events import RunStatus
+from app.protocol.events import RunKind, RunStatus
 
 ABORT_SECONDS = 10.0
 
@@ -15,14 +15,18 @@ class ActiveRun:
     """A run between its start and its end in this process.
 
     ``settled`` is set once it is over; ``status`` and ``error`` then say how. ``open_entry_id`` is that of the
-    message being written, ``turn_open`` says that a turn was announced already.
+    message being written, ``turn_open`` says that a turn was announced already. ``part`` of ``parts`` is what is being
+    summarised just now, 0 when nothing is.
     """
 
     run_id: str
+    kind: RunKind = "prompt"
     cancel: CancelToken = field(default_factory=CancelToken)
     settled: threading.Event = field(default_factory=threading.Event)
     turn_open: bool = False
     open_entry_id: str | None = None
+    part: int = 0
+    parts: int = 0
     status: RunStatus = "error"
     error: str = ""
 

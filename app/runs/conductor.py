@@ -1,52 +1,62 @@
 """The worker of a run: puts model, tools, hooks and session together, and goes on until there is nothing to do."""
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from app.agent.guards import nobody_to_ask
 from app.agent.hooks import compose
 from app.agent.loop import run_agent_loop
-from app.agent.run import MAX_TURNS, RunContext
+from app.agent.run import LoopStatus, RunContext
 from app.protocol.events import RunStatus
-from app.protocol.model import AnyModel
-from app.protocol.tools import BeforeToolCall, ToolDefinition
-from app.render.markdown import render_markdown
+from app.protocol.messages import AssistantMessage, Message, UserMessage
 from app.runs.active import ActiveRun
+from app.runs.equipment import Equipment
 from app.runs.live import LiveSession
-from app.runs.rendering import MessageRenderer, Render
+from app.runs.rendering import MessageRenderer
+from app.runs.summarising import is_full, make_room
 
 LOGGER = logging.getLogger("hornbook.runs")
 
-
-@dataclass(frozen=True)
-class Equipment:
-    """What every run works with. ``render`` makes HTML of what the model writes; it knows where links lead."""
-
-    model: AnyModel
-    tools: Sequence[ToolDefinition]
-    hooks: Sequence[BeforeToolCall]
-    system_prompt: str
-    max_turns: int = MAX_TURNS
-    render: Render = render_markdown
+Work = Callable[[LiveSession, ActiveRun, Equipment], RunStatus]
 
 
-def conduct(live: LiveSession, run: ActiveRun, equipment: Equipment) -> None:
-    """Works until the run is over. Always ends the run, whatever goes wrong; returns nothing and raises nothing."""
+def conduct(live: LiveSession, run: ActiveRun, equipment: Equipment, work: Work | None = None) -> None:
+    """Works until the run is over: at first ``work``, if it is for something else than an answer.
+
+    Always ends the run, whatever goes wrong; returns nothing and raises nothing.
+    """
+    step = work or answer
     while True:
         status: RunStatus = "error"
         error = ""
         try:
-            status = _run_once(live, run, equipment)
+            status = step(live, run, equipment)
         except BaseException as problem:  # SystemExit of a tool, too, must not leave the session running for ever
             LOGGER.exception("run %s failed", run.run_id)
             error = str(problem) or type(problem).__name__
-        if not live.next_or_finish(run, status, error):
+        if not live.next_or_finish(run, status, error or run.error):
             return
+        step = answer
 
 
-def _run_once(live: LiveSession, run: ActiveRun, equipment: Equipment) -> RunStatus:
-    messages, used_call_ids = live.context()
+def answer(live: LiveSession, run: ActiveRun, equipment: Equipment) -> RunStatus:
+    """Answers what stands at the leaf; older parts are summarised before, between turns and after, when they must be.
+
+    Where no room can be made the tutor goes on all the same: the model will say what does not fit.
+    """
+    full = partial(is_full, live, equipment)
+    status: LoopStatus = "paused"
+    while status == "paused":
+        may_pause = not full() or make_room(live, run, equipment)
+        status = _run_loop(live, run, equipment, full if may_pause else lambda: False)
+    if status == "done" and full():
+        make_room(live, run, equipment)
+    return status
+
+
+def _run_loop(live: LiveSession, run: ActiveRun, equipment: Equipment, pause: Callable[[], bool]) -> LoopStatus:
+    messages, used_call_ids, turns = live.context()
     context = RunContext(
         system_prompt=equipment.system_prompt,
         messages=messages,
@@ -56,9 +66,21 @@ def _run_once(live: LiveSession, run: ActiveRun, equipment: Equipment) -> RunSta
         cancel=run.cancel,
         used_call_ids=used_call_ids,
         max_turns=equipment.max_turns,
+        turns_before=max(0, turns - _turns_in(messages)),
         turn_open=run.turn_open,
         before_effect=live.before_effect,
+        pause=pause,
     )
     run.turn_open = False
     renderer = MessageRenderer(equipment.render)
     return run_agent_loop(context, lambda event: live.record(run, event, renderer.shown(event))).status
+
+
+def _turns_in(messages: Sequence[Message]) -> int:
+    """How many responses since the person's last message are in the context."""
+    count = 0
+    for message in reversed(messages):
+        if isinstance(message, UserMessage):
+            break
+        count += isinstance(message, AssistantMessage)
+    return count

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from app.agent.run import now_ms
 from app.protocol.codec import clean_text
+from app.protocol.entries import ToolStartedData
 from app.protocol.events import Event, MessageUpdate, QueueChanged, RunStatus
 from app.protocol.messages import TextContent, UserMessage, unanswered_calls
 from app.runs.batch import Batch
@@ -18,7 +19,6 @@ from app.runs.history import History
 from app.runs.log import LogError
 from app.runs.run_events import end_of_run, of_orphan_result, of_user_message, orphan_result
 from app.runs.workings import Workings
-from app.sessions.context import build_context
 from app.sessions.store import Session, StoreError
 
 LOGGER = logging.getLogger("hornbook.runs")
@@ -33,7 +33,7 @@ class Journal:
     def __init__(self, session: Session, log: EventLog) -> None:
         self._session = session
         self._log = log
-        self.history = History(stored.entry for stored in session.entries)
+        self.history = History.of(session)
         self.workings = Workings()
         self.log_problem = ""
 
@@ -78,7 +78,7 @@ class Journal:
 
     def end_events(self, run_id: str, status: RunStatus, error: str = "") -> list[Event]:
         """Returns the last events of a run, as it ends at the leaf."""
-        entry_ids = [entry.id for entry in self.history.runs[run_id].messages]
+        entry_ids = self.history.runs[run_id].messages
         leaf_id, last_seq = self._session.leaf_id, self._log.last_seq(run_id)
         return end_of_run(self._session.id, entry_ids, status, leaf_id=leaf_id, last_seq=last_seq, error=error)
 
@@ -93,11 +93,21 @@ class Journal:
         message = UserMessage(content=[TextContent(text=clean_text(text))], timestamp=now_ms())
         return of_user_message(batch.message(message, entry_id))
 
+    def effect_begun(self, tool_call_id: str) -> ToolStartedData | None:
+        """Returns what was written before the effect of a call of the branch, if the call got that far."""
+        outline = self._session.outline
+
+        def on_path(entry_id: str) -> bool:
+            position = outline.position(entry_id)
+            return position is not None and outline.is_above(position, outline.leaf)
+
+        return self.history.effect_begun(on_path, tool_call_id)
+
     def answer_orphans(self, batch: Batch) -> list[Event]:
         """Gives calls that were left unanswered at the leaf an error result, since the talk goes on without them."""
         events: list[Event] = []
-        for call in unanswered_calls(build_context(self._session.path()).messages)[1]:
-            begun = self.history.effect_begun(self._session.path, call.id) is not None
+        for call in unanswered_calls(self._session.context().messages)[1]:
+            begun = self.effect_begun(call.id) is not None
             result, message = orphan_result(call, begun=begun, timestamp=now_ms())
             events += of_orphan_result(call, result, batch.message(message))
         return events

@@ -8,6 +8,7 @@ buffer's condition.
 import threading
 import uuid
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -16,13 +17,18 @@ from app.protocol.codec import clean_text
 from app.protocol.entries import ToolStartedData
 from app.protocol.events import (
     AgentStart,
+    Compaction,
+    CompactionReason,
+    EntryLabelled,
     Event,
     LeafMoved,
     LoopEvent,
+    MainLineMarked,
     MessageEnd,
     MessageStart,
     MessageUpdate,
     QueuedMessage,
+    RunKind,
     RunStatus,
     SessionDeleted,
     SessionRenamed,
@@ -30,18 +36,20 @@ from app.protocol.events import (
 from app.protocol.messages import Message, ToolCall
 from app.protocol.tools import Effect, OutcomeUnknown
 from app.runs.active import ActiveRun
-from app.runs.batch import Batch
+from app.runs.batch import Batch, Compacted
 from app.runs.buffer import NOTHING_SHOWN, Shown
 from app.runs.errors import Conflict, NotFound
 from app.runs.eventlog import EventLog
-from app.runs.history import History, call_ids_on
+from app.runs.history import History
 from app.runs.journal import Journal
 from app.runs.picture import Snapshot, State, Status
 from app.runs.workings import Workings
-from app.sessions.context import build_context
+from app.sessions.outline import NONE
+from app.sessions.preview import preview
 from app.sessions.store import Session, StoreError
 
 CLOSED = "closed"
+LABEL_LENGTH = 200
 
 
 class LiveSession:
@@ -55,6 +63,7 @@ class LiveSession:
         self.run: ActiveRun | None = None
         self.interrupted: str | None = None
         self.unstored_end: str | None = None
+        self.not_summarised = ""
         self._readers = 0
         self._deleting = False
         self._deleted = False
@@ -84,26 +93,44 @@ class LiveSession:
         ``returned`` names the message that was given back, if it is that; raises NotFound when it stands there no more.
         """
         with self.lock:
-            self._require_writable()
-            self._require_idle()
+            self.require_writable()
+            self.require_idle()
             self._require_returned(returned)
             batch = Batch(self.session)
-            events = self._end_former(batch, "interrupted")
+            events = self.end_former(batch, "interrupted")
             batch.run(run_id, "started")
             start: list[Event] = [AgentStart(), *self.journal.answer_orphans(batch)]
             start += self.journal.user_message(batch, text, instead_of=returned)
             self.journal.store(batch)
             self.run = ActiveRun(run_id, turn_open=True)
-            self._emit_former(events)
+            self.not_summarised = ""
+            self.emit_former(events)
             if returned:
                 self.journal.emit_queue()
             self.journal.emit(start, run_id)
             return self.run
 
+    def begin_work(self, run_id: str, kind: RunKind) -> ActiveRun:
+        """Starts a run that makes no message; the caller starts its worker. Raises Conflict while one runs."""
+        with self.lock:
+            self.require_writable()
+            self.require_idle()
+            if kind == "compact" and self.interrupted:
+                raise Conflict("unfinished", "The last answer was interrupted. Continue it, or stop it, first.")
+            batch = Batch(self.session)
+            events = self.end_former(batch, "interrupted")
+            batch.run(run_id, "started", kind=kind)
+            self.journal.store(batch)
+            self.run = ActiveRun(run_id, kind)
+            self.not_summarised = ""
+            self.emit_former(events)
+            self.journal.emit([AgentStart(kind=kind)], run_id)
+            return self.run
+
     def enqueue(self, text: str, *, returned: str = "") -> tuple[ActiveRun, QueuedMessage]:
         """Queues a message behind the run that works now. Raises Conflict when none does; ``returned`` as in begin."""
         with self.lock:
-            self._require_writable()
+            self.require_writable()
             if self.run is None:
                 raise Conflict("idle", "No run is working, so there is nothing to queue behind: send it as a prompt.")
             self._require_returned(returned)
@@ -119,7 +146,7 @@ class LiveSession:
     def unqueue(self, queue_id: str) -> QueuedMessage:
         """Takes away a message that waits or was given back. Raises NotFound when it does neither (any more)."""
         with self.lock:
-            self._require_writable()
+            self.require_writable()
             candidates = (*self.history.queue, *self.history.returned)
             found = next((queued for queued in candidates if queued.id == queue_id), None)
             if found is None:
@@ -133,8 +160,8 @@ class LiveSession:
     def resume(self, run_id: str) -> ActiveRun:
         """Takes up an interrupted run under its own id; the caller starts its worker."""
         with self.lock:
-            self._require_writable()
-            self._require_idle()
+            self.require_writable()
+            self.require_idle()
             if self.interrupted != run_id:
                 raise Conflict("not_interrupted", f"Run {run_id!r} is not interrupted, so it cannot be continued.")
             self.run = ActiveRun(run_id)
@@ -148,12 +175,12 @@ class LiveSession:
                 self.run.cancel.cancel("stopped by a person")
                 return self.run
             if self.interrupted == run_id:
-                self._require_writable()
+                self.require_writable()
                 batch = Batch(self.session)
-                events = self._end_former(batch, "aborted")
+                events = self.end_former(batch, "aborted")
                 returned = self.journal.return_queue(batch)
                 self.journal.store(batch)
-                self._emit_former(events)
+                self.emit_former(events)
                 if returned:
                     self.journal.emit_queue()
             return None
@@ -168,24 +195,50 @@ class LiveSession:
             target = self.session.chain_entry(leaf_id)
             if target is UNSET:
                 raise NotFound("unknown_entry", f"There is no entry {leaf_id!r} in this session to go on from.")
-            self._require_writable()
-            self._require_idle()
+            self.require_writable()
+            self.require_idle()
             if target == self.session.leaf_id:
                 return
             batch = Batch(self.session)
-            events = self._end_former(batch, "interrupted")
+            events = self.end_former(batch, "interrupted")
             returned = self.journal.return_queue(batch)
             batch.leaf(target)
             self.journal.store(batch)
-            self._emit_former(events)
+            self.emit_former(events)
             if returned:
                 self.journal.emit_queue()
             self.journal.emit([LeafMoved(leaf_id=self.session.leaf_id)])
 
+    def label(self, entry_id: str, label: str) -> None:
+        """Names an entry, on one line of at most 200 characters; "" takes its name away. Raises NotFound."""
+        with self.lock:
+            self._require_entry(entry_id)
+            self.require_writable()
+            shown = preview(label, LABEL_LENGTH)
+            batch = Batch(self.session)
+            batch.label(entry_id, shown)
+            self.journal.store(batch)
+            self.journal.emit([EntryLabelled(target_id=entry_id, label=shown)])
+
+    def mark_main_line(self, entry_id: str) -> None:
+        """Says that the branch of an entry is the main line; "" takes it back. Raises NotFound."""
+        with self.lock:
+            if entry_id:
+                self._require_entry(entry_id)
+            self.require_writable()
+            batch = Batch(self.session)
+            batch.main_line(entry_id)
+            self.journal.store(batch)
+            self.journal.emit([MainLineMarked(target_id=entry_id)])
+
+    def _require_entry(self, entry_id: str) -> None:
+        if self.session.outline.position(entry_id) is None:
+            raise NotFound("unknown_entry", f"There is no entry {entry_id!r} in this session.")
+
     def rename(self, name: str) -> None:
         """Names the session."""
         with self.lock:
-            self._require_writable()
+            self.require_writable()
             batch = Batch(self.session)
             batch.name(name)
             self.journal.store(batch)
@@ -196,7 +249,7 @@ class LiveSession:
     def start_deleting(self) -> ActiveRun | None:
         """Refuses all further steps and returns the run that has to stop first. Raises Conflict."""
         with self.lock:
-            self._require_open()
+            self.require_open()
             self._deleting = True
             return self.run
 
@@ -241,11 +294,56 @@ class LiveSession:
 
     # What the worker does
 
-    def context(self) -> tuple[list[Message], set[str]]:
-        """Returns the context at the leaf and all tool call ids on the path."""
+    def context(self) -> tuple[list[Message], set[str], int]:
+        """Returns the context at the leaf, all tool call ids on the path, and the turns since a person's message."""
         with self.lock:
-            path = self.session.path()
-        return build_context(path).messages, call_ids_on(path)
+            leaf_id, leaf = self.session.leaf_id, self.session.outline.leaf
+        outline = self.session.outline
+        asked = next((place for place in outline.up(leaf) if outline.kinds[place] == "user"), NONE)
+        turns = outline.turns[leaf] - outline.turns[asked] if asked >= 0 else 0
+        return self.session.context(leaf_id).messages, outline.call_ids(leaf), turns
+
+    def tell(self, run: ActiveRun, event: Compaction) -> None:
+        """Tells how far a summary is."""
+        with self.lock:
+            if self.run is run:
+                run.part, run.parts = event.part, event.parts
+                self.not_summarised = event.error if event.status == "failed" else ""
+                self.journal.emit([event], run.run_id)
+
+    def take_compaction(self, run: ActiveRun, made: Compacted, reason: CompactionReason) -> None:
+        """Stores the summary of older parts at the leaf. Raises StoreError."""
+        with self.lock:
+            if self.run is not run:
+                return
+            batch = Batch(self.session)
+            entry = batch.compaction(made)
+            self.journal.append(batch, durable=True)
+            run.part = run.parts = 0
+            after = self.session.outline.context_size(self.session.outline.leaf).tokens
+            done = Compaction(
+                status="done",
+                reason=reason,
+                entry_id=entry.id,
+                tokens_before=made.tokens_before,
+                tokens_after=after,
+            )
+            self.journal.emit([done], run.run_id)
+
+    def take_branch_summary(
+        self, run: ActiveRun, target: str | None, summary: str, left_id: str, details: dict[str, Any]
+    ) -> None:
+        """Moves to ``target`` and stores the summary of the branch that was left there. Raises StoreError."""
+        with self.lock:
+            if self.run is not run:
+                return
+            batch = Batch(self.session)
+            returned = self.journal.return_queue(batch)
+            batch.branch_summary(target, summary, left_id, details)
+            self.journal.append(batch, durable=True)
+            if returned:
+                self.journal.emit_queue()
+            self.journal.emit([LeafMoved(leaf_id=self.session.leaf_id)])
 
     def record(self, run: ActiveRun, event: LoopEvent, shown: Shown = NOTHING_SHOWN) -> None:
         """Stores and shows an event of the loop, with its HTML. Raises StoreError when a message is not stored."""
@@ -266,7 +364,7 @@ class LiveSession:
     def before_effect(self, call: ToolCall, effect: Effect) -> bool:
         """Writes down that a change is about to be made; see ToolContext.before_effect."""
         with self.lock:
-            begun = self.history.effect_begun(self.session.path, call.id)
+            begun = self.journal.effect_begun(call.id)
             if begun is None:
                 batch = Batch(self.session)
                 batch.tool_started(
@@ -324,6 +422,8 @@ class LiveSession:
         self._end(run, status, error)
 
     def _end(self, run: ActiveRun, status: RunStatus, error: str) -> None:
+        if run.kind != "prompt" and status == "error":
+            self.not_summarised = error
         run.status, run.error = status, error
         self.run = None
         if run.open_entry_id is not None:
@@ -332,7 +432,7 @@ class LiveSession:
 
     # Parts of the steps; all need the lock
 
-    def _end_former(self, batch: Batch, status: RunStatus) -> list[Event]:
+    def end_former(self, batch: Batch, status: RunStatus) -> list[Event]:
         """Adds the end of a run to the batch, if one was interrupted or lacks only that; returns its last events."""
         if self.unstored_end is not None:
             batch.run(self.unstored_end, "done", "error")
@@ -342,19 +442,21 @@ class LiveSession:
         events = self.journal.end_events(self.interrupted, status)
         return [msgspec.structs.replace(event, run_id=self.interrupted) for event in events]
 
-    def _emit_former(self, events: Sequence[Event]) -> None:
-        """Tells of what ``_end_former`` ended, once it is stored."""
+    def emit_former(self, events: Sequence[Event]) -> None:
+        """Tells of what ``end_former`` ended, once it is stored."""
         self.interrupted = self.unstored_end = None
         self.journal.emit(events)
 
-    def _require_open(self) -> None:
+    def require_open(self) -> None:
+        """Raises Conflict for a session that is closed or being deleted."""
         if self._deleting:
             raise Conflict("deleting", "This session is being deleted.")
         if self._closed:
             raise Conflict(CLOSED, "This session was closed a moment ago, since nobody used it. Try again.")
 
-    def _require_writable(self) -> None:
-        self._require_open()
+    def require_writable(self) -> None:
+        """Raises Conflict where nothing can be stored."""
+        self.require_open()
         if self.session.read_only:
             raise Conflict("read_only", f"This session is open read-only: {self.session.read_only}")
 
@@ -362,7 +464,8 @@ class LiveSession:
         if queue_id and all(queued.id != queue_id for queued in self.history.returned):
             raise NotFound("unknown_queued", "This message does not stand here any more; it may have been sent.")
 
-    def _require_idle(self) -> None:
+    def require_idle(self) -> None:
+        """Raises Conflict while a run works."""
         if self.run is not None:
             raise Conflict("running", "A run is working in this session. Wait for it, queue the message, or stop it.")
 
@@ -376,10 +479,14 @@ class LiveSession:
     def _status(self) -> Status:
         return Status(
             session_id=self.id,
-            name=self.history.name,
+            name=self.session.outline.name,
             state=self.state,
             run_id=self.run.run_id if self.run else None,
+            kind=self.run.kind if self.run else "prompt",
+            part=self.run.part if self.run else 0,
+            parts=self.run.parts if self.run else 0,
             interrupted=self.interrupted,
+            not_summarised=self.not_summarised,
             queue=self.queue,
             returned=list(self.history.returned),
             read_only=self.session.read_only,
@@ -394,19 +501,22 @@ class LiveSession:
     def snapshot(self) -> Snapshot:
         """Returns a consistent picture; what happens later has a higher number than its ``n``."""
         with self.lock:
-            status, path, run, n = self._status(), self.session.path(), self.run, self.log.last
+            status, leaf_id, run, n = self._status(), self.session.leaf_id, self.run, self.log.last
             partial_id = run.open_entry_id if run else None
             records = self.log.after(0, run.run_id) if run and partial_id else []
             workings = self.journal.workings.copy()
-            newest_run = run.run_id if run else self.history.newest_run_on(path)
-            stored, leaf_id, log_problem = list(self.session.entries), self.session.leaf_id, self.journal.log_problem
+            newest_run = run.run_id if run else self.history.newest_run_at(leaf_id)
+            leaf, count, log_problem = self.session.outline.leaf, len(self.session.outline), self.journal.log_problem
+            branches = self.session.outline.ends
         partial = [record for record in records if record.event.entry_id == partial_id]
         skipped = [f"line {line.line_number}: {line.reason}" for line in self.session.skipped]
         return Snapshot(
             **{name: getattr(status, name) for name in Status.__dataclass_fields__},
+            session=self.session,
             leaf_id=leaf_id,
-            path=path,
-            stored=stored,
+            leaf=leaf,
+            count=count,
+            branches=branches,
             n=n,
             newest_run=newest_run,
             partial_id=partial_id,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from app.protocol.entries import MessageEntry
 from app.protocol.events import AgentEnd, Event, RunDone, RunStatus
 from app.protocol.messages import AssistantMessage, tool_calls_of
 from app.runs.batch import Batch
@@ -37,13 +38,13 @@ def _mend(live: LiveSession, runs: Sequence[RunRecord], scan: LogScan) -> None:
     for run in runs[:-1]:
         events = logged.get(run.run_id, [])
         if logged_as_done(events) is None:
-            leaf_id = run.messages[-1].id if run.messages else None
+            leaf_id = run.messages[-1] if run.messages else None
             told += _emit_rest(live, run, events, run.outcome or "interrupted", leaf_id)
     if runs:
         told += _mend_last(live, runs[-1], logged.get(runs[-1].run_id, []))
     if told:
-        fold = live.history
-        live.journal.emit(missing_session_events(told, fold.queue, fold.returned, live.session.leaf_id, fold.name))
+        fold, name = live.history, live.session.outline.name
+        live.journal.emit(missing_session_events(told, fold.queue, fold.returned, live.session.leaf_id, name))
 
 
 def _mend_last(live: LiveSession, run: RunRecord, logged: list[Event]) -> list[Event]:
@@ -59,8 +60,8 @@ def _mend_last(live: LiveSession, run: RunRecord, logged: list[Event]) -> list[E
 
 def _due_end(live: LiveSession, run: RunRecord) -> str | None:
     """Stores and returns how a run ends that has nothing to continue; None when there is, or it cannot be stored."""
-    if not run.messages:
-        outcome = "interrupted"  # not even its message came to the disk
+    if run.kind != "prompt" or not run.messages:
+        outcome = "interrupted"  # not even its message came to the disk, or it was to make none
     elif _complete(live, run):
         outcome = "done"
     else:
@@ -76,22 +77,27 @@ def _due_end(live: LiveSession, run: RunRecord) -> str | None:
 
 def _complete(live: LiveSession, run: RunRecord) -> bool:
     """Returns whether the model's last word is stored and nothing waits."""
-    if live.queue or run.messages[-1].id != live.session.leaf_id:
+    if live.queue or run.messages[-1] != live.session.leaf_id:
         return False
-    message = run.messages[-1].message
+    message = _messages_of(live, run)[-1].message
     if not isinstance(message, AssistantMessage) or tool_calls_of(message):
         return False
     return message.stop_reason in ("stop", "length")
+
+
+def _messages_of(live: LiveSession, run: RunRecord) -> list[MessageEntry]:
+    entries = (live.session.get(entry_id) for entry_id in run.messages)
+    return [entry for entry in entries if isinstance(entry, MessageEntry)]
 
 
 def _emit_rest(
     live: LiveSession, run: RunRecord, logged: Sequence[Event], outcome: str | None, leaf_id: str | None
 ) -> list[Event]:
     """Emits what the run's log lacks, with an outcome up to its end; returns that."""
-    events = missing_events(run, logged)
+    events = missing_events(_messages_of(live, run), logged)
     if outcome is not None:
         if not any(isinstance(event, AgentEnd) for event in logged):
-            events.append(AgentEnd(messages=[entry.id for entry in run.messages], recovered=True))
+            events.append(AgentEnd(messages=list(run.messages), recovered=True))
         events.append(
             RunDone(
                 session_id=live.id,

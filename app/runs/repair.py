@@ -32,7 +32,6 @@ from app.protocol.messages import (
     tool_calls_of,
     unanswered_calls,
 )
-from app.runs.history import RunRecord
 
 
 @dataclass
@@ -76,17 +75,17 @@ def logged_as_done(events: Sequence[Event]) -> RunDone | None:
     return next((event for event in reversed(events) if isinstance(event, RunDone)), None)
 
 
-def missing_events(run: RunRecord, events: Sequence[Event]) -> list[Event]:
-    """Returns the events, without numbers, that ``run``'s entries imply and its log ``events`` lack.
+def missing_events(entries: Sequence[MessageEntry], events: Sequence[Event]) -> list[Event]:
+    """Returns the events, without numbers, that a run's message ``entries`` imply and its log ``events`` lack.
 
     The turn stays open when calls of it have no result yet: the resumed loop answers them and ends it. The end of
     the run itself (agent_end, run_done) is not among them: the caller knows the leaf.
     """
-    repair = _Repair(run, events)
-    for entry in run.messages:
+    repair = _Repair(entries, events)
+    for entry in entries:
         if entry.id not in repair.logged.ended_entries:
             repair.add_message(entry)
-    repair.close_what_is_open([entry.message for entry in run.messages])
+    repair.close_what_is_open([entry.message for entry in entries])
     return repair.made
 
 
@@ -124,14 +123,14 @@ def missing_session_events(
 
 
 class _Repair:
-    def __init__(self, run: RunRecord, events: Sequence[Event]) -> None:
+    def __init__(self, entries: Sequence[MessageEntry], events: Sequence[Event]) -> None:
         self.logged = _Logged()
         for event in events:
             self.logged.see(event)
         self.made: list[Event] = []
         self._arguments = {
             call.id: call.arguments
-            for entry in run.messages
+            for entry in entries
             if isinstance(entry.message, AssistantMessage)
             for call in tool_calls_of(entry.message)
         }

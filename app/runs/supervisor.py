@@ -4,19 +4,28 @@ import logging
 import re
 import threading
 import time
+import uuid
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from app.protocol.events import QueuedMessage
+import msgspec
+from msgspec import UnsetType
+
+from app.protocol.events import QueuedMessage, RunKind
 from app.runs.active import ActiveRun, new_run_id
-from app.runs.conductor import Equipment, conduct
+from app.runs.conductor import Work, conduct
+from app.runs.equipment import Equipment
 from app.runs.errors import Conflict, NotFound, NotStored, RunError
 from app.runs.eventlog import EventLogs
 from app.runs.executor import Executor, ThreadExecutor
 from app.runs.live import CLOSED, LiveSession
 from app.runs.opening import take_up
+from app.runs.summarising import Compacting, Leaving, check_compaction, leaves_messages
+from app.sessions.fork import fork_of
 from app.sessions.store import Session, SessionStore, SessionSummary, SessionTaken, StoreError, UnknownSession
+from app.sessions.times import now_iso
+from app.sessions.window import stored_path
 
 LOGGER = logging.getLogger("hornbook.runs")
 
@@ -150,6 +159,10 @@ class Supervisor:
             live.rename(name)
         return live
 
+    def trashed(self) -> list[SessionSummary]:
+        """Returns what is in the trash, the newest first."""
+        return self._store.trashed()
+
     def list(self) -> list[SessionSummary]:
         """Returns all sessions, the most recently active first. Raises NotStored."""
         try:
@@ -215,6 +228,35 @@ class Supervisor:
             live.tell_deleted()
             self._move_log(self._logs.trash, session_id)
 
+    def fork(self, session_id: str, entry_id: str) -> LiveSession:
+        """Copies the way to an entry into a new session and opens that. Raises NotFound or NotStored."""
+        session = self.open(session_id).session
+        target = session.chain_entry(entry_id)
+        if not isinstance(target, str):
+            raise NotFound("unknown_entry", f"There is no entry {entry_id!r} in this session to copy the way to.")
+        content = fork_of(
+            msgspec.json.decode(session.header_raw, type=dict),
+            stored_path(session, target),
+            session.outline.labels,
+            session_id=(new_id := str(uuid.uuid4())),
+            parent=f"{session.id}.jsonl",
+            name=session.outline.name,
+            now=now_iso(),
+            new_id=session.new_id,
+        )
+        return self._added(content, new_id)
+
+    def add(self, content: bytes, session_id: str) -> LiveSession:
+        """Takes the content of a session file in, under that id where it is free, and opens it. Raises NotStored."""
+        return self._added(content, session_id)
+
+    def _added(self, content: bytes, session_id: str) -> LiveSession:
+        try:
+            added = self._store.add(content, session_id)
+        except StoreError as problem:
+            raise NotStored("not_stored", str(problem)) from problem
+        return self.open(added)
+
     def restore(self, session_id: str) -> LiveSession:
         """Brings a session back from the trash. Raises NotFound when it is not there."""
         with self._lock:
@@ -258,6 +300,36 @@ class Supervisor:
                 if problem.reason != CLOSED and not (queue and problem.reason == "running"):
                     raise
 
+    def compact(self, session_id: str | None, focus: str = "") -> Started:
+        """Starts a run that summarises older parts of the branch. Raises Conflict where nothing would be gained."""
+        live = self.resolve(session_id, to_write=True)
+        check_compaction(live, self.equipment)
+        return self._work_on(live, "compact", Compacting(focus))
+
+    def move(
+        self, session_id: str | None, leaf_id: str | None, *, summary: bool = False, focus: str = ""
+    ) -> LiveSession | Started:
+        """Makes an entry the leaf, see LiveSession.move; with ``summary`` by a run that summarises what is left.
+
+        Nothing moves when that run fails. Where nothing is left, it moves at once.
+        """
+        live = self.resolve(session_id, to_write=True)
+        target = live.session.chain_entry(leaf_id)
+        if not summary or isinstance(target, UnsetType) or not leaves_messages(live.session, target):
+            live.move(leaf_id)
+            return live
+        return self._work_on(live, "summary", Leaving(target, focus))
+
+    def _work_on(self, live: LiveSession, kind: RunKind, work: Work) -> Started:
+        run_id = new_run_id()
+        self._session_of_run[run_id] = live.id
+        try:
+            run = live.begin_work(run_id, kind)
+        except RunError:
+            del self._session_of_run[run_id]
+            raise
+        return Started(live, self._start(live, run, work))
+
     def _begin(self, live: LiveSession, text: str, returned: str) -> ActiveRun:
         # Known before its first event can be read: who reads that may ask for the run at once.
         run_id = new_run_id()
@@ -272,15 +344,15 @@ class Supervisor:
         """Continues an interrupted run under its own id."""
         return Started(live, self._start(live, live.resume(run_id)))
 
-    def _start(self, live: LiveSession, run: ActiveRun) -> ActiveRun:
+    def _start(self, live: LiveSession, run: ActiveRun, work: Work | None = None) -> ActiveRun:
         try:
-            self._executor.start(lambda: self._work(live, run), f"run-{run.run_id}")
+            self._executor.start(lambda: self._work(live, run, work), f"run-{run.run_id}")
         except RuntimeError as problem:
             live.next_or_finish(run, "error", f"No worker could be started: {problem}.")
         return run
 
-    def _work(self, live: LiveSession, run: ActiveRun) -> None:
-        conduct(live, run, self.equipment)
+    def _work(self, live: LiveSession, run: ActiveRun, work: Work | None) -> None:
+        conduct(live, run, self.equipment, work)
         self._remember_finished(live, run.run_id)
 
     def _remember_finished(self, live: LiveSession, run_id: str) -> None:

@@ -18,6 +18,7 @@ from app.protocol.events import (
     MessageStart,
     MessageUpdate,
     RunDone,
+    RunKind,
     RunStatus,
     ToolDecisionMade,
     ToolExecutionEnd,
@@ -92,7 +93,7 @@ class RunFacts(msgspec.Struct, frozen=True):
     """One run; ``status`` is "" as long as it is not over, ``last_entry`` its newest stored assistant message."""
 
     run_id: str
-    kind: str = "prompt"
+    kind: RunKind = "prompt"
     started: int = 0
     ended: int = 0
     status: RunStatus | Literal[""] = ""

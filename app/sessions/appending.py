@@ -26,14 +26,16 @@ class LineFile:
         self._ends_with_newline = ends_with_newline
         self._descriptor = open_for_append(path, files)
 
-    def append(self, lines: Sequence[bytes], *, durable: bool) -> None:
+    def append(self, lines: Sequence[bytes], *, durable: bool) -> int:
         """Writes lines (given without line end) in one go, on to the disk itself when ``durable``.
 
-        Raises StoreError, after which the file is as before, or UnsafeFile when that cannot be said.
+        Returns where the first of them stands in the file. Raises StoreError, after which the file is as before, or
+        UnsafeFile when that cannot be said.
         """
         self._check_unchanged()
         # A torn last line must not swallow the first one.
-        data = (b"" if self._ends_with_newline else b"\n") + b"\n".join(lines) + b"\n"
+        gap = b"" if self._ends_with_newline else b"\n"
+        data = gap + b"\n".join(lines) + b"\n"
         try:
             written = self._files.write(self._descriptor, data)
             if durable and written == len(data):
@@ -44,8 +46,10 @@ class LineFile:
         if written != len(data):
             self._cut_back()
             raise StoreError("Nothing was saved: only a part could be written, the disk may be full.")
+        first = self._size + len(gap)
         self._size += len(data)
         self._ends_with_newline = True
+        return first
 
     def rewrite(self, content: bytes, version: int) -> None:
         """Replaces the whole file in one step; the old one is kept beside it as ``<name>.v<version>.bak``.

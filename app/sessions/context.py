@@ -1,6 +1,6 @@
 """What a model is given at a leaf: the messages of the path, with the last compaction applied."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from app.protocol.entries import (
@@ -19,6 +19,7 @@ from app.protocol.messages import (
     CustomMessage,
     Message,
 )
+from app.sessions.outline import Outline
 from app.sessions.times import iso_to_ms
 
 NO_THINKING = "off"
@@ -35,8 +36,23 @@ class Context:
 
 def build_context(path: Sequence[Entry]) -> Context:
     """Returns the context at the end of ``path`` (root to leaf entries, may be empty)."""
-    messages = [message for entry in _in_context(path) if (message := _message_of(entry)) is not None]
-    return Context(messages=messages, model=_model(path), thinking_level=_thinking_level(path))
+    messages = [message for entry in _in_context(path) if (message := message_of(entry)) is not None]
+    return Context(messages=messages, model=_model(reversed(path)), thinking_level=_level(reversed(path)))
+
+
+def context_of(outline: Outline, at: int, read: Callable[[int], Entry]) -> Context:
+    """Returns the context at the end of the path to a position, as ``build_context`` does.
+
+    Only entries that matter to it are read.
+    """
+    messages = [message for place in outline.in_context(at) if (message := message_of(read(place))) is not None]
+    return Context(
+        messages=messages,
+        model=_model(read(place) for place in outline.up(at) if outline.kinds[place] in ("model_change", "assistant")),
+        thinking_level=_level(
+            read(place) for place in outline.up(at) if outline.kinds[place] == "thinking_level_change"
+        ),
+    )
 
 
 def _in_context(path: Sequence[Entry]) -> list[Entry]:
@@ -53,7 +69,8 @@ def _in_context(path: Sequence[Entry]) -> list[Entry]:
     return [compaction, *earlier, *path[at + 1 :]]
 
 
-def _message_of(entry: Entry) -> Message | None:
+def message_of(entry: Entry) -> Message | None:
+    """Returns what an entry is in the context; None when it is nothing there."""
     match entry:
         case MessageEntry():
             return entry.message
@@ -78,8 +95,8 @@ def _milliseconds(entry: Entry) -> int:
     return iso_to_ms(entry.timestamp) or 0
 
 
-def _model(path: Sequence[Entry]) -> tuple[str, str] | None:
-    for entry in reversed(path):
+def _model(newest_first: Iterable[Entry]) -> tuple[str, str] | None:
+    for entry in newest_first:
         if isinstance(entry, ModelChangeEntry):
             return entry.provider, entry.model_id
         if isinstance(entry, MessageEntry) and isinstance(entry.message, AssistantMessage):
@@ -89,7 +106,7 @@ def _model(path: Sequence[Entry]) -> tuple[str, str] | None:
     return None
 
 
-def _thinking_level(path: Sequence[Entry]) -> str:
-    levels = (entry for entry in reversed(path) if isinstance(entry, ThinkingLevelChangeEntry))
+def _level(newest_first: Iterable[Entry]) -> str:
+    levels = (entry for entry in newest_first if isinstance(entry, ThinkingLevelChangeEntry))
     last = next(levels, None)
     return NO_THINKING if last is None else last.thinking_level

@@ -7,6 +7,7 @@ import threading
 import uuid
 from pathlib import Path
 
+import msgspec
 from filelock import FileLock, Timeout
 
 from app.protocol.codec import encode_line
@@ -14,7 +15,8 @@ from app.protocol.entries import FORMAT_VERSION, SessionHeader
 from app.sessions.appending import LineFile
 from app.sessions.files import Files, reason, sync_folder, write_new
 from app.sessions.jsonl_session import CLOSED, JsonlSession
-from app.sessions.lines import parse
+from app.sessions.outline import Outline
+from app.sessions.reading import read_session
 from app.sessions.store import SessionSummary, SessionTaken, StoreError, UnknownSession
 from app.sessions.summary import summary_of
 from app.sessions.times import now_iso
@@ -62,6 +64,29 @@ class JsonlSessionStore:
                 _release(lock)
                 raise
 
+    def add(self, content: bytes, session_id: str = "") -> str:
+        with self._guard:
+            _make_folder(self._folder)
+            free = _is_plain_name(session_id) and not self._is_taken(session_id)
+            chosen = session_id if free else str(uuid.uuid4())
+            try:
+                os.close(write_new(self._path(chosen), content, self._files))
+            except OSError as error:
+                raise StoreError(f"The session could not be saved: {reason(error)}.") from error
+            sync_folder(self._folder)
+            return chosen
+
+    def look(self, session_id: str) -> JsonlSession:
+        """Returns a session to read, whoever writes it meanwhile: nothing is locked. Raises as ``open``."""
+        with self._guard:
+            self._require(self._path(session_id))
+            return self._load(session_id, None, "It was opened only to be read.")
+
+    def _is_taken(self, session_id: str) -> bool:
+        """Whether a session has the id, or one in the trash that could then not be restored."""
+        name = f"{session_id}{_SUFFIX}"
+        return os.path.lexists(self._folder / name) or os.path.lexists(self._trash / name)
+
     def open(self, session_id: str) -> JsonlSession:
         with self._guard:
             self._require(self._path(session_id))
@@ -80,6 +105,22 @@ class JsonlSessionStore:
     def holding(self, text: bytes) -> list[str]:
         paths = sorted(self._folder.glob(f"*{_SUFFIX}"), key=_written, reverse=True)
         return [path.name.removesuffix(_SUFFIX) for path in paths if _holds(path, text)]
+
+    def trashed(self) -> list[SessionSummary]:
+        try:
+            names = [name for name in os.listdir(self._trash) if name.endswith(_SUFFIX)]
+        except OSError:
+            return []
+        found = []
+        for name in names:
+            path, session_id = self._trash / name, name.removesuffix(_SUFFIX)
+            # A run's events lie beside their session as <id>.runs.jsonl.
+            if session_id.endswith(".runs") or not _is_plain_name(session_id) or not path.is_file():
+                continue
+            with contextlib.suppress(OSError):
+                moved = path.stat().st_ctime_ns // 1_000_000
+                found.append(msgspec.structs.replace(_read_summary(session_id, path, moved), modified=moved))
+        return sorted(found, key=lambda summary: (-summary.modified, summary.id))
 
     def list(self) -> list[SessionSummary]:
         try:
@@ -169,22 +210,29 @@ class JsonlSessionStore:
         """Reads the file and registers the session; on an exception the lock is still the caller's."""
         path = self._path(session_id)
         try:
-            parsed = parse(path.read_bytes(), session_id)
+            reading = read_session(path, session_id)
         except FileNotFoundError as error:
             raise UnknownSession("There is no such session.") from error
         except OSError as error:
             raise StoreError(f"The session could not be read: {reason(error)}.") from error
-        read_only = why or (_NEWER if parsed.future_version else parsed.problem)
+        read_only = why or (_NEWER if reading.future_version else reading.problem)
         file: LineFile | None = None
         if not read_only:
             try:
-                file = LineFile(path, self._files, size=parsed.size, ends_with_newline=parsed.ends_with_newline)
+                file = LineFile(path, self._files, size=reading.size, ends_with_newline=reading.ends_with_newline)
             except OSError as error:
                 read_only = f"This file cannot be written, only read: {reason(error)}."
         if read_only:
             _release(lock)
             lock = None
-        session = JsonlSession(session_id, parsed, file=file, lock=lock, read_only=read_only, close=self._close_one)
+        try:
+            session = JsonlSession(
+                session_id, path, reading, file=file, lock=lock, read_only=read_only, close=self._close_one
+            )
+        except OSError as error:
+            if file is not None:
+                file.close()
+            raise StoreError(f"The session could not be read: {reason(error)}.") from error
         self._open[session_id] = session
         return session
 
@@ -220,8 +268,7 @@ class JsonlSessionStore:
         held = self._open.get(session_id)
         if held is not None and not held.read_only:
             # Memory may be a line behind the file just now, so this summary is not kept.
-            entries = [stored.entry for stored in held.entries]
-            return _NEVER, summary_of(session_id, held.header, entries, file_time=file_time)
+            return _NEVER, summary_of(session_id, held.header, held.outline, file_time=file_time)
         last = self._summaries.get(name)
         if last is not None and last[0] == key:
             return last
@@ -242,21 +289,16 @@ def _is_plain_name(name: str) -> bool:
 
 def _read_summary(session_id: str, path: Path, file_time: int) -> SessionSummary:
     try:
-        parsed = parse(path.read_bytes(), session_id)
+        reading = read_session(path, session_id)
     except OSError as error:
         return _problem(session_id, file_time, f"This file cannot be read: {reason(error)}.")
-    return summary_of(
-        session_id,
-        parsed.header,
-        [stored.entry for stored in parsed.entries],
-        file_time=file_time,
-        problem=_NEWER if parsed.future_version else parsed.problem,
-    )
+    problem = _NEWER if reading.future_version else reading.problem
+    return summary_of(session_id, reading.header, reading.outline, file_time=file_time, problem=problem)
 
 
 def _problem(session_id: str, file_time: int, problem: str) -> SessionSummary:
     header = SessionHeader(id=session_id)
-    return summary_of(session_id, header, [], file_time=file_time, problem=problem)
+    return summary_of(session_id, header, Outline(), file_time=file_time, problem=problem)
 
 
 def _make_folder(folder: Path) -> None:

@@ -1,9 +1,11 @@
-"""One open session in a JSONL file: what was read, the leaf, and appending."""
+"""One open session in a JSONL file: its outline, its entries read on demand, the leaf, and appending."""
 
+import functools
 import threading
 import uuid
-from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import overload
 
 import msgspec
 from filelock import FileLock
@@ -12,13 +14,18 @@ from msgspec import UNSET, UnsetType
 from app.protocol.codec import decode_as, encode_line
 from app.protocol.entries import LEAF, CustomEntry, Entry, KnownEntry, SessionHeader, is_side_entry
 from app.sessions.appending import LineFile, UnsafeFile
+from app.sessions.bodies import Bodies
+from app.sessions.context import Context, context_of
 from app.sessions.files import reason
-from app.sessions.lines import ParsedFile, StoredEntry
+from app.sessions.lines import StoredEntry
+from app.sessions.outline import LOST, NONE, Outline
+from app.sessions.reading import FileReading, entry_of
 from app.sessions.records import SkippedLine
 from app.sessions.store import ReadOnlySession, StoreError, UnknownEntryId
-from app.sessions.tree import chain_entry, index_of, leaf_of, path_to
 
 CLOSED = "This session is closed."
+KEPT_DECODED = 512
+"""Entries that stay decoded, those used last."""
 
 
 class JsonlSession:
@@ -27,24 +34,28 @@ class JsonlSession:
     def __init__(
         self,
         session_id: str,
-        parsed: ParsedFile,
+        path: Path,
+        reading: FileReading,
         *,
         file: LineFile | None,
         lock: FileLock | None,
         read_only: str,
         close: Callable[["JsonlSession"], None],
     ) -> None:
+        """Takes what was read of the file. Raises OSError when it cannot be opened again."""
         self._id = session_id
-        self._parsed = parsed
-        self._entries = parsed.entries
-        self._index = index_of(stored.entry for stored in parsed.entries)
-        self._leaf_id = leaf_of([stored.entry for stored in parsed.entries])
-        self._needs_rewrite = bool(parsed.needs_rewrite)
+        self._path = path
+        self._reading = reading
+        self._outline = reading.outline
+        self._places = reading.places
+        self._bodies = Bodies(path)
+        self._needs_rewrite = bool(reading.needs_rewrite)
         self._file = file
         self._lock = lock
         self._read_only = read_only
         self._close = close
         self._guard = threading.RLock()
+        self._decoded = functools.lru_cache(maxsize=KEPT_DECODED)(self._read)
 
     @property
     def id(self) -> str:
@@ -52,15 +63,23 @@ class JsonlSession:
 
     @property
     def header(self) -> SessionHeader:
-        return self._parsed.header
+        return self._reading.header
+
+    @property
+    def header_raw(self) -> bytes:
+        return self._reading.header_raw
+
+    @property
+    def outline(self) -> Outline:
+        return self._outline
 
     @property
     def entries(self) -> Sequence[StoredEntry]:
-        return self._entries
+        return _Entries(self._outline, self.at)
 
     @property
     def leaf_id(self) -> str | None:
-        return self._leaf_id
+        return self._id_at(self._outline.leaf)
 
     @property
     def read_only(self) -> str:
@@ -68,11 +87,11 @@ class JsonlSession:
 
     @property
     def skipped(self) -> Sequence[SkippedLine]:
-        return self._parsed.skipped
+        return self._reading.skipped
 
     @property
     def warnings(self) -> Sequence[str]:
-        return self._parsed.warnings
+        return self._reading.warnings
 
     @property
     def holds_lock(self) -> bool:
@@ -80,21 +99,47 @@ class JsonlSession:
         return self._lock is not None
 
     def new_id(self) -> str:
-        while (entry_id := uuid.uuid4().hex[:8]) in self._index:
+        while self._outline.position(entry_id := uuid.uuid4().hex[:8]) is not None:
             pass
         return entry_id
 
+    def at(self, position: int) -> StoredEntry:
+        try:
+            return self._decoded(position)
+        except OSError as error:
+            raise StoreError(f"The session could not be read: {reason(error)}.") from error
+
+    def stored(self, entry_id: str) -> StoredEntry | None:
+        position = self._outline.position(entry_id)
+        return None if position is None else self.at(position)
+
     def get(self, entry_id: str) -> Entry | None:
-        return self._index.get(entry_id)
+        stored = self.stored(entry_id)
+        return None if stored is None else stored.entry
 
     def chain_entry(self, entry_id: str | None) -> str | UnsetType | None:
-        return chain_entry(self._index, entry_id)
+        if entry_id is None:
+            return None
+        position = self._outline.position(entry_id)
+        if position is None or self._outline.chain[position] == LOST:
+            return UNSET
+        return self._id_at(self._outline.chain[position])
 
     def path(self, leaf_id: str | UnsetType | None = UNSET) -> list[Entry]:
-        target = self._leaf_id if isinstance(leaf_id, UnsetType) else leaf_id
-        if target is not None and target not in self._index:
+        return [self.at(position).entry for position in self._outline.path(self.position(leaf_id))]
+
+    def context(self, leaf_id: str | UnsetType | None = UNSET) -> Context:
+        return context_of(self._outline, self.position(leaf_id), lambda position: self.at(position).entry)
+
+    def position(self, leaf_id: str | UnsetType | None = UNSET) -> int:
+        if isinstance(leaf_id, UnsetType):
+            return self._outline.leaf
+        if leaf_id is None:
+            return NONE
+        position = self._outline.position(leaf_id)
+        if position is None:
             raise UnknownEntryId("This session has no such entry.")
-        return path_to(self._index, target)
+        return position
 
     def append(self, entry: KnownEntry, *, durable: bool = False) -> StoredEntry:
         return self.append_all([entry], durable=durable)[0]
@@ -103,12 +148,9 @@ class JsonlSession:
         with self._guard:
             if self._read_only or self._file is None:
                 raise ReadOnlySession(self._read_only or CLOSED)
-            added, leaf_id = self._placed(entries)
+            added = self._placed(entries)
             if added:
                 self._write(self._file, [stored.raw for stored in added], durable)
-            self._entries.extend(added)
-            self._index.update((stored.entry.id, stored.entry) for stored in added)
-            self._leaf_id = leaf_id
             return added
 
     def close(self) -> None:
@@ -125,45 +167,93 @@ class JsonlSession:
                 self._lock = None
             self._read_only = self._read_only or why
 
-    def _placed(self, entries: Sequence[KnownEntry]) -> tuple[list[StoredEntry], str | None]:
-        """The entries as they will be stored and the leaf after the last. StoreError if one does not fit."""
+    def _id_at(self, position: int) -> str | None:
+        return self._outline.ids[position] if position >= 0 else None
+
+    def _read(self, position: int) -> StoredEntry:
+        places = self._places
+        raw = places.kept.get(position)
+        if raw is None:
+            raw = self._bodies.read(places.offsets[position], places.lengths[position])
+        return entry_of(raw, self.header.timestamp)
+
+    def _placed(self, entries: Sequence[KnownEntry]) -> list[StoredEntry]:
+        """Returns the entries as they will be stored. Raises StoreError if one does not fit."""
         added: list[StoredEntry] = []
-        fresh: dict[str, Entry] = {}
-        index = ChainMap(fresh, self._index)
-        leaf_id = self._leaf_id
+        fresh: dict[str, str | UnsetType | None] = {}
+        leaf_id = self.leaf_id
+
+        def chain_of(entry_id: str | None) -> str | UnsetType | None:
+            return fresh[entry_id] if entry_id in fresh else self.chain_entry(entry_id)
+
         for stored in map(_stored, entries):
             entry = stored.entry
-            _check_place(entry, index, leaf_id)
+            if not entry.id or entry.id in fresh or self._outline.position(entry.id) is not None:
+                raise StoreError(f"The entry id {entry.id!r} is empty or already used in this session.")
+            parent = entry.parent_id
+            if parent is not None and parent not in fresh and self._outline.position(parent) is None:
+                raise StoreError(f"The parent {parent!r} is not in this session.")
+            if not is_side_entry(entry):
+                fresh[entry.id] = leaf_id = entry.id
+            else:
+                fresh[entry.id] = chain_of(parent)
+                if _moves_leaf(entry):
+                    leaf_id = self._leaf_after(fresh[entry.id], fresh)
+                elif fresh[entry.id] != leaf_id:
+                    raise StoreError("A side entry must have the leaf as its parent.")
             added.append(stored)
-            fresh[entry.id] = entry
-            if _moves_leaf(entry):
-                leaf_id = leaf_of([s.entry for s in (*self._entries, *added)])
-            elif not is_side_entry(entry):
-                leaf_id = entry.id
-        return added, leaf_id
+        return added
+
+    def _leaf_after(self, target: str | UnsetType | None, fresh: dict[str, str | UnsetType | None]) -> str | None:
+        """Where a move to ``target`` leads; where that is lost, to the last chain entry."""
+        if not isinstance(target, UnsetType):
+            return target
+        chain = [entry_id for entry_id, own in fresh.items() if entry_id == own]
+        return chain[-1] if chain else self._id_at(self._outline.last_chain())
 
     def _write(self, file: LineFile, lines: Sequence[bytes], durable: bool) -> None:
         try:
             if self._needs_rewrite:
-                file.rewrite(self._whole_file(), self._parsed.version)
+                file.rewrite(self._whole_file(), self._reading.version)
                 self._needs_rewrite = False
-            file.append(lines, durable=durable)
+                self._bodies = Bodies(self._path)
+                self._places.written(len(self.header_raw) + 1)
+            offset = file.append(lines, durable=durable)
         except UnsafeFile as error:
             self._read_only = str(error)
             raise
+        for raw in lines:
+            self._places.add(offset, len(raw))
+            offset += len(raw) + 1
+            self._outline.add(entry_of(raw, self.header.timestamp).entry)
 
     def _whole_file(self) -> bytes:
-        lines = [self._parsed.header_raw, *(stored.raw for stored in self._entries)]
+        lines = [self.header_raw, *(self.at(position).raw for position in range(len(self._outline)))]
         return b"\n".join(lines) + b"\n"
 
 
-def _check_place(entry: Entry, index: Mapping[str, Entry], leaf_id: str | None) -> None:
-    if not entry.id or entry.id in index:
-        raise StoreError(f"The entry id {entry.id!r} is empty or already used in this session.")
-    if entry.parent_id is not None and entry.parent_id not in index:
-        raise StoreError(f"The parent {entry.parent_id!r} is not in this session.")
-    if is_side_entry(entry) and not _moves_leaf(entry) and chain_entry(index, entry.parent_id) != leaf_id:
-        raise StoreError("A side entry must have the leaf as its parent.")
+class _Entries(Sequence[StoredEntry]):
+    """A live view of all entries in file order, each read when it is asked for."""
+
+    def __init__(self, outline: Outline, read: Callable[[int], StoredEntry]) -> None:
+        self._outline = outline
+        self._read = read
+
+    def __len__(self) -> int:
+        return len(self._outline)
+
+    def __iter__(self) -> Iterator[StoredEntry]:
+        return map(self._read, range(len(self)))
+
+    @overload
+    def __getitem__(self, index: int) -> StoredEntry: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[StoredEntry]: ...
+
+    def __getitem__(self, index: int | slice) -> StoredEntry | list[StoredEntry]:
+        positions = range(len(self))[index]
+        return self._read(positions) if isinstance(positions, int) else [self._read(at) for at in positions]
 
 
 def _moves_leaf(entry: Entry) -> bool:

@@ -1,7 +1,6 @@
 """The bytes of a session file as a header and entries. Pure; any bytes give a result, never an exception."""
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import get_args
@@ -20,8 +19,8 @@ from app.sessions.migrate import (
     time_in,
     version_in,
 )
+from app.sessions.outline import Outline, outline_of
 from app.sessions.records import BLANK, BOM, Record, SkippedLine, object_of, records_of, time_of
-from app.sessions.tree import cycle_starts, index_of, parents_of
 
 _KNOWN_TYPES = frozenset(kind.__struct_config__.tag for kind in get_args(KnownEntry))
 _STOP_REASONS = frozenset(get_args(StopReason))
@@ -49,6 +48,7 @@ class ParsedFile:
     header_raw: bytes
     version: int
     entries: list[StoredEntry]
+    outline: Outline
     skipped: list[SkippedLine]
     warnings: list[str]
     ends_with_newline: bool
@@ -59,11 +59,11 @@ class ParsedFile:
 
 
 @dataclass
-class _Notes:
+class Notes:
     """What is reported along the way: skipped lines, and the numbers of lines that are odd."""
 
-    skipped: list[SkippedLine]
-    not_utf8: list[int]
+    skipped: list[SkippedLine] = field(default_factory=list)
+    not_utf8: list[int] = field(default_factory=list)
     unfit: list[int] = field(default_factory=list)
     incomplete: list[int] = field(default_factory=list)
 
@@ -75,7 +75,7 @@ def parse(data: bytes, fallback_id: str) -> ParsedFile:
     with ``fallback_id``. Each line is the header, an entry, or in ``skipped``.
     """
     records, skipped = records_of(data)
-    notes = _Notes(skipped, [record.line_number for record in records if record.replaced])
+    notes = Notes(skipped, [record.line_number for record in records if record.replaced])
     body = data.removeprefix(BOM)
     first_header = next((record for record in records if record.is_header), None)
     version = 1 if first_header is None else _version_of(first_header)
@@ -83,6 +83,7 @@ def parse(data: bytes, fallback_id: str) -> ParsedFile:
     header, header_raw, header_note = _header(first_header, records, fallback_id)
     entries = _entries(records, ids, first_header, version, header.timestamp, notes)
     notes.skipped.sort(key=lambda line: line.line_number)
+    outline = outline_of(stored.entry for stored in entries)
     known = first_header is not None or any(not isinstance(s.entry, UnknownEntry) for s in entries)
     rewrite = [
         "It begins with a byte order mark." if data.startswith(BOM) else "",
@@ -96,7 +97,8 @@ def parse(data: bytes, fallback_id: str) -> ParsedFile:
         version=version,
         entries=entries,
         skipped=notes.skipped,
-        warnings=_warnings([stored.entry for stored in entries], notes),
+        outline=outline,
+        warnings=warnings_of(outline, notes),
         ends_with_newline=not body or body.endswith(b"\n"),
         size=len(data),
         needs_rewrite=" ".join(filter(None, rewrite)),
@@ -141,7 +143,7 @@ def _entries(
     header: Record | None,
     version: int,
     fallback_time: str,
-    notes: _Notes,
+    notes: Notes,
 ) -> list[StoredEntry]:
     entries: list[StoredEntry] = []
     previous: str | None = None
@@ -154,16 +156,16 @@ def _entries(
             entries.append(StoredEntry(record.fits, record.raw))
         else:
             value = record.value if version >= FORMAT_VERSION else migrated_entry(record.value, ids)
-            entries.append(_completed(record, value, entry_id, previous, fallback_time, notes))
+            entries.append(completed(record, value, entry_id, previous, fallback_time, notes))
         previous = entry_id
     return entries
 
 
-def _completed(
-    record: Record, value: JsonObject, entry_id: str, previous: str | None, fallback_time: str, notes: _Notes
+def completed(
+    record: Record, value: JsonObject, entry_id: str, previous: str | None, fallback_time: str, notes: Notes
 ) -> StoredEntry:
-    """An entry out of a line that does not fit as it stands: id, parent and time filled in if need be."""
-    links = _missing_links(value, entry_id, previous)
+    """Returns an entry out of a line that does not fit as it stands: id, parent and time filled in if need be."""
+    links = missing_links(value, entry_id, previous)
     if links:
         notes.incomplete.append(record.line_number)
     full = {**value, **links, "timestamp": time_in(value, fallback_time)}
@@ -175,8 +177,8 @@ def _completed(
     return StoredEntry(entry, _encoded(full) if changed else record.raw)
 
 
-def _missing_links(value: JsonObject, entry_id: str, previous: str | None) -> JsonObject:
-    """The id and the parent where a line states none that can be used.
+def missing_links(value: JsonObject, entry_id: str, previous: str | None) -> JsonObject:
+    """Returns the id and the parent where a line states none that can be used.
 
     Such files were meant as a chain, so the parent is the entry before.
     """
@@ -227,15 +229,12 @@ def _encoded(value: JsonObject) -> bytes:
         return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
-def _warnings(entries: list[Entry], notes: _Notes) -> list[str]:
-    index = index_of(entries)
-    doubled = [entry_id for entry_id, times in Counter(e.id for e in entries).items() if times > 1]
-    orphans = [e.id for e in index.values() if e.parent_id is not None and e.parent_id not in index]
-    cycles = cycle_starts(parents_of(index))
+def warnings_of(outline: Outline, notes: Notes) -> list[str]:
+    """Returns what is odd about a file, one sentence each."""
     warnings = [
-        _warning(doubled, "id occurs", "ids occur", "more than once; the later entry counts"),
-        _warning(orphans, "entry names", "entries name", "a parent that is not in the file"),
-        _warning(cycles, "cycle", "cycles", "of parents; each was opened at its first entry"),
+        _warning(outline.doubled, "id occurs", "ids occur", "more than once; the later entry counts"),
+        _warning(outline.orphans, "entry names", "entries name", "a parent that is not in the file"),
+        _warning(outline.cycles, "cycle", "cycles", "of parents; each was opened at its first entry"),
         _warning(notes.not_utf8, "line has", "lines have", "bytes that are not UTF-8"),
         _warning(notes.unfit, "line has", "lines have", "a known type but fields that do not fit"),
         _warning(notes.incomplete, "line lacks", "lines lack", "an id or a parent; they were filled in"),

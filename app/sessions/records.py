@@ -64,17 +64,23 @@ def records_of(data: bytes) -> tuple[list[Record], list[SkippedLine]]:
     skipped: list[SkippedLine] = []
     for number, line in enumerate(lines, 1):
         raw = line.rstrip(b"\r")
-        record = _record(number, raw) if raw.strip(BLANK) else "blank line"
+        record = record_of(number, raw)
         if isinstance(record, Record):
             records.append(record)
         else:
-            reason = _TORN if number == torn and record == _NO_JSON else record
-            skipped.append(SkippedLine(number, reason))
+            skipped.append(SkippedLine(number, torn_or(record) if number == torn else record))
     return records, skipped
 
 
-def _record(number: int, raw: bytes) -> Record | str:
-    """One line as a record, or the reason why it is none."""
+def torn_or(reason: str) -> str:
+    """Returns the reason why a last line without line end is skipped."""
+    return _TORN if reason == _NO_JSON else reason
+
+
+def record_of(number: int, raw: bytes) -> Record | str:
+    """Returns one line, without line end, as a record, or the reason why it is none."""
+    if not raw.strip(BLANK):
+        return "blank line"
     try:
         fits = _STRICT.decode(raw)
         if fits.id:

@@ -7,7 +7,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from app.protocol.entries import Entry, KnownEntry, SessionHeader
+from app.sessions.context import Context
 from app.sessions.lines import StoredEntry
+from app.sessions.outline import Outline
 from app.sessions.records import SkippedLine
 
 
@@ -66,7 +68,10 @@ class Session(Protocol):
 
     @property
     def entries(self) -> Sequence[StoredEntry]:
-        """All entries in file order: a live view that only grows. Of a doubled id the later entry counts."""
+        """All entries in file order: a live view that only grows, each read when it is asked for.
+
+        Of a doubled id the later entry counts.
+        """
         ...
 
     @property
@@ -93,8 +98,30 @@ class Session(Protocol):
         """Returns an entry id (8 hex characters) that this session does not use."""
         ...
 
+    @property
+    def header_raw(self) -> bytes:
+        """The line of the header as version 3 has it; the file's own where that was sound."""
+        ...
+
+    @property
+    def outline(self) -> Outline:
+        """The shape of the session without its bodies, kept up to date."""
+        ...
+
+    def at(self, position: int) -> StoredEntry:
+        """Returns the entry at a position of the outline, read from the file. Raises StoreError."""
+        ...
+
+    def stored(self, entry_id: str) -> StoredEntry | None:
+        """Returns the entry with that id and its line, or None. Raises StoreError."""
+        ...
+
     def get(self, entry_id: str) -> Entry | None:
-        """Returns the entry with that id, or None."""
+        """Returns the entry with that id, or None. Raises StoreError."""
+        ...
+
+    def position(self, leaf_id: str | UnsetType | None = UNSET) -> int:
+        """Returns where an entry stands, by default the leaf; NONE for None. Raises UnknownEntryId."""
         ...
 
     def chain_entry(self, entry_id: str | None) -> str | UnsetType | None:
@@ -107,8 +134,13 @@ class Session(Protocol):
     def path(self, leaf_id: str | UnsetType | None = UNSET) -> list[Entry]:
         """Returns the entries from the root to ``leaf_id``, by default to the session's own leaf.
 
-        None gives the empty path. Raises UnknownEntryId for an id that is not in the session.
+        None gives the empty path. Raises UnknownEntryId for an id that is not in the session. Reads all of it: a page
+        or a context asks the outline and reads what it needs.
         """
+        ...
+
+    def context(self, leaf_id: str | UnsetType | None = UNSET) -> Context:
+        """Returns what a model is given at ``leaf_id``, by default at the leaf. Raises as ``path``."""
         ...
 
     def append(self, entry: KnownEntry, *, durable: bool = False) -> StoredEntry:
@@ -148,8 +180,19 @@ class SessionStore(Protocol):
         """
         ...
 
+    def add(self, content: bytes, session_id: str = "") -> str:
+        """Writes a whole new session, safe on the disk, and returns its id.
+
+        That is ``session_id`` where it is a plain name and free, else a new one. Raises StoreError.
+        """
+        ...
+
     def holding(self, text: bytes) -> list[str]:
         """Returns the ids of the sessions in whose files ``text`` occurs, the file written last first."""
+        ...
+
+    def trashed(self) -> list[SessionSummary]:
+        """Returns the sessions in the trash that can be restored, the one trashed last first; ``modified`` is when."""
         ...
 
     def list(self) -> list[SessionSummary]:

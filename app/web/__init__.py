@@ -8,7 +8,7 @@ from flask_babel import Babel
 
 from app.agent.guards import DEFAULT_HOOKS
 from app.models.catalogue import open_model
-from app.runs.conductor import Equipment
+from app.runs.equipment import Equipment
 from app.runs.eventlog import JsonlEventLogs
 from app.runs.rendering import Render
 from app.runs.supervisor import Supervisor
@@ -20,9 +20,12 @@ from app.tools.truncate import limit_for_window
 from app.tools.workspace import Workspace
 from app.web import assets, errors, preferences, security, words
 from app.web.api import api
+from app.web.compare import compare
 from app.web.courses import courses
+from app.web.exports import exports
 from app.web.files import files
-from app.web.ids import dom_id, session_url
+from app.web.ids import dom_id, node_url, place_url, session_url
+from app.web.imports import imports
 from app.web.pages import pages
 from app.web.rendering import Renderer
 from app.web.services import Services
@@ -46,7 +49,7 @@ def build_app(settings: Settings, current_token: Callable[[], str | None] | None
     )
     app.jinja_env.trim_blocks = True
     app.jinja_env.lstrip_blocks = True
-    app.jinja_env.globals.update(session_url=session_url, dom_id=dom_id)
+    app.jinja_env.globals.update(session_url=session_url, dom_id=dom_id, node_url=node_url, place_url=place_url)
     preferences.install(app)
     words.install(app)
     assets.install(app)
@@ -70,7 +73,7 @@ def build_app(settings: Settings, current_token: Callable[[], str | None] | None
     )
     security.install(app, settings, token)
     errors.install(app)
-    for blueprint in (pages, tree, files, courses, api):
+    for blueprint in (pages, tree, compare, exports, imports, files, courses, api):
         app.register_blueprint(blueprint)
     return app
 

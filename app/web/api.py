@@ -10,7 +10,7 @@ from app.protocol.events import RunDone
 from app.runs.active import ActiveRun
 from app.runs.buffer import Record
 from app.runs.live import LiveSession
-from app.runs.supervisor import Queued
+from app.runs.supervisor import Queued, Started
 from app.sessions.summary import clean_name
 from app.web import sse
 from app.web.errors import ApiError, error_response, json_response
@@ -40,6 +40,31 @@ class BranchBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     leaf_id: str | None
     session_id: str | None = None
+
+
+class MoveBody(BranchBody, frozen=True, kw_only=True, rename="camel"):
+    """With ``summary``, what is left is summarised, with regard to ``focus``, and the move comes after that."""
+
+    summary: bool = False
+    focus: str = ""
+
+
+class CompactBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What matters most in a summary; may be empty."""
+
+    focus: str = ""
+
+
+class LabelBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An entry's label; an empty one takes it away."""
+
+    label: str
+
+
+class EntryBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Names an entry; an empty one none."""
+
+    entry_id: str
 
 
 class NameBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -82,7 +107,7 @@ def session_shape(live: LiveSession) -> dict[str, Any]:
         "state": picture.state,
         "messages": picture.messages,
         "events": [msgspec.Raw(record.data) for record in _events(live, run_id, picture.n)],
-        "entries": [msgspec.Raw(stored.raw) for stored in picture.stored],
+        "entries": [msgspec.Raw(stored.raw) for stored in picture.session.entries[: picture.count]],
         "tools": [tool.spec() for tool in services().supervisor.equipment.tools],
     }
 
@@ -176,7 +201,7 @@ def continue_run(run_id: str) -> Response:
     """Goes on with an interrupted run, under its own id."""
     supervisor = services().supervisor
     begun = supervisor.resume(supervisor.session_of(run_id, to_write=True), run_id)
-    return json_response({"runId": run_id, "sessionId": begun.live.id}, 202)
+    return _accepted(begun)
 
 
 @api.get("/runs/<run_id>/events")
@@ -194,11 +219,18 @@ def run_events(run_id: str) -> Response:
 
 @api.post("/branch")
 def branch() -> Response:
-    """Makes an entry the leaf of its session."""
-    body = body_as(BranchBody)
-    live = services().supervisor.resolve(_session_id(body.session_id), to_write=True)
-    live.move(body.leaf_id)
-    return json_response(session_shape(live))
+    """Makes an entry the leaf of its session; with ``summary`` a run does that, and the answer is 202 with its id."""
+    body = body_as(MoveBody)
+    moved = services().supervisor.move(
+        _session_id(body.session_id), body.leaf_id, summary=body.summary, focus=body.focus.strip()
+    )
+    if isinstance(moved, Started):
+        return _accepted(moved)
+    return json_response(session_shape(moved))
+
+
+def _accepted(begun: Started) -> Response:
+    return json_response({"runId": begun.run.run_id, "sessionId": begun.live.id}, 202)
 
 
 @api.post("/reset")
@@ -247,6 +279,40 @@ def restore_session(session_id: str) -> Response:
     return json_response(_about(services().supervisor.restore(session_id)))
 
 
+@api.post("/sessions/<session_id>/compact")
+def compact_session(session_id: str) -> Response:
+    """Starts a run that summarises older parts of the branch."""
+    return _accepted(services().supervisor.compact(session_id, body_as(CompactBody).focus.strip()))
+
+
+@api.put("/sessions/<session_id>/labels/<entry_id>")
+def label_entry(session_id: str, entry_id: str) -> Response:
+    """Names an entry."""
+    live = services().supervisor.open(session_id, to_write=True)
+    live.label(entry_id, body_as(LabelBody).label)
+    return json_response({"entryId": entry_id, "label": live.session.outline.labels.get(entry_id)})
+
+
+@api.put("/sessions/<session_id>/main-line")
+def mark_main_line(session_id: str) -> Response:
+    """Says on which branch the main line is."""
+    live = services().supervisor.open(session_id, to_write=True)
+    live.mark_main_line(body_as(EntryBody).entry_id)
+    return json_response({"mainLine": live.session.outline.main_line or None})
+
+
+@api.post("/sessions/<session_id>/fork")
+def fork_session(session_id: str) -> Response:
+    """Copies the way to an entry into a new session."""
+    live = services().supervisor.fork(session_id, body_as(EntryBody).entry_id)
+    return json_response(_about(live), 201, {"Location": f"/api/sessions/{live.id}"})
+
+
+@api.get("/trash")
+def list_trash() -> Response:
+    return json_response({"sessions": services().supervisor.trashed()})
+
+
 @api.delete("/sessions/<session_id>/queue/<queue_id>")
 def unqueue(session_id: str, queue_id: str) -> Response:
     """Takes a queued message back."""
@@ -266,6 +332,11 @@ def _about(live: LiveSession) -> dict[str, Any]:
         "queue": picture.queue,
         "returned": picture.returned,
         "readOnly": picture.read_only,
+        "labels": picture.session.outline.labels,
+        "mainLine": picture.session.outline.main_line or None,
+        "branches": picture.branches,
+        "contextTokens": picture.context_size.tokens,
+        "parentSession": picture.session.header.parent_session,
         "problems": picture.problems,
     }
 

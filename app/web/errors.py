@@ -7,6 +7,7 @@ from werkzeug.exceptions import HTTPException
 
 from app.protocol.codec import encode_line
 from app.runs.errors import Conflict, NotFound, NotStored, RunError
+from app.sessions.store import StoreError
 from app.web import sse
 from app.web.preferences import preferences
 from app.web.texts import N_, _
@@ -97,6 +98,11 @@ def install(app: Flask) -> None:
         message = str(problem) if wants_json() else sentence_of(problem)
         return error_response(status_of(problem), problem.reason, message)
 
+    @app.errorhandler(StoreError)
+    def store_error(problem: StoreError) -> Response:
+        message = str(problem) if wants_json() else _(_REFUSALS["not_readable"])
+        return error_response(507, "not_readable", message)
+
     @app.errorhandler(HTTPException)
     def http_error(problem: HTTPException) -> Response:
         status = problem.code or 500
@@ -129,10 +135,15 @@ _REFUSALS = {
     "read_only": N_("This session is open read-only, so nothing can be changed in it here."),
     "unknown_session": N_("There is no such session."),
     "unknown_entry": N_("There is no such entry in this session."),
+    "not_on_path": N_("This entry is on another branch. Its place in the tree is where one goes there."),
     "unknown_queued": N_("This message does not stand here any more; it may have been sent."),
     "missing_entry": N_("Say where to go on: the form field entry must be an entry's id, or empty for the start."),
     "not_own": N_("Only a message of your own can be asked differently."),
     "too_large": N_("The request is larger than 256 KiB."),
+    "upload_too_large": N_("The upload is larger than 64 MiB. The command hornbook import takes such a file."),
+    "no_file": N_("Choose at least one file."),
+    "not_a_session": N_("None of the files is a session."),
+    "unknown_format": N_("An export has the format jsonl, markdown or html."),
     "unauthorized": N_("This needs the link that Hornbook printed."),
     "cross_site": N_("Requests that change something must come from Hornbook's own pages."),
     "not_stored": N_("It could not be stored, so nothing has changed. Look whether the disk is full."),
@@ -140,5 +151,10 @@ _REFUSALS = {
     "refused_path": N_(
         "This name leads to nothing that can be shown: it is no file of the folder, or not course text."
     ),
+    "empty": N_("Nothing has been said here yet, so there is nothing to summarise."),
+    "already_compacted": N_("Everything before this point is summarised already."),
+    "unanswered_calls": N_("The last answer asks for tools that have no result yet. Continue it, or stop it, first."),
+    "nothing_gained": N_("There is nothing to gain: what is here is short enough to be sent whole."),
+    "unfinished": N_("The last answer was interrupted. Continue it, or stop it, first."),
     "not_interrupted": N_("This run is not interrupted, so it cannot be continued."),
 }

@@ -19,6 +19,16 @@ def session_url(session_id: str, *parts: str) -> str:
     return "/" + "/".join(quote(part, safe="") for part in ("sessions", session_id, *parts))
 
 
+def node_url(base: str, entry_id: str) -> str:
+    """Returns where an entry stands in the tree; ``base`` is the address of its page, "" where it is on this one."""
+    return (f"{base}?node={quote(entry_id, safe='')}" if base else "") + f"#{dom_id('n', entry_id)}"
+
+
+def place_url(base: str, entry_id: str, anchor: str) -> str:
+    """Returns where an entry stands in the lesson; ``base`` is the address of its page, "" where it is on this one."""
+    return (f"{base}?around={quote(entry_id, safe='')}" if base else "") + f"#{anchor}"
+
+
 def end_of(session_id: str) -> str:
     """Returns the address of a session's end, where one acts."""
     return f"{session_url(session_id)}?at=end#act"

@@ -21,17 +21,18 @@ from app.web.pieces import Writer
 from app.web.preferences import Preferences, here, preferences
 from app.web.services import services
 from app.web.session_page import (
-    branches_of,
-    items_of,
     moved_of,
     panel_values,
     request_before,
     shared_values,
     starters,
     text_to_edit,
+    transcript_values,
     view_of,
+    window_asked_for,
 )
 from app.web.texts import _
+from app.web.tree import read_query
 
 pages = Blueprint("pages", __name__)
 
@@ -55,6 +56,7 @@ def home() -> str:
         model=supervisor.equipment.model,
         settings=services().settings,
         trashed=request.args.get("trashed"),
+        in_trash=len(supervisor.trashed()),
         **home_values(services().shelf, services().settings, preferences().lang),
     )
 
@@ -78,6 +80,12 @@ def create_session() -> Any:
     return redirect(session_url(live.id) + (f"?{urlencode({'show': show})}" if show else ""), 303)
 
 
+@pages.get("/trash")
+def trash() -> str:
+    """What was deleted, and can be brought back."""
+    return render_template("pages/trash.html", sessions=services().supervisor.trashed())
+
+
 @pages.get("/sessions/<session_id>")
 def session(session_id: str) -> str:
     live = services().supervisor.resolve(session_id)
@@ -90,10 +98,11 @@ def session_page(live: LiveSession, *, text: str = "", problem: str = "", edit: 
     at = request.args.get("at")
     picture = live.snapshot()
     view = view_of(preferences(), request.args.get("panel"))
+    window = window_asked_for(picture, request.args)
     return render_template(
         "pages/session.html",
         session=picture,
-        items=items_of(picture, services(), view),
+        **transcript_values(picture, services(), view, window),
         model=services().supervisor.equipment.model,
         text=text or text_to_edit(picture, edit),
         problem=problem,
@@ -101,11 +110,22 @@ def session_page(live: LiveSession, *, text: str = "", problem: str = "", edit: 
         # A page at an anchor does not load again at the same address: the browser only goes to the anchor.
         refresh_to=here(at=ENDS[at]) + "#act" if at in ENDS else "",
         moved=moved_of(picture),
-        branches=branches_of(picture),
+        branches=picture.branches,
         starters=starters(),
         stream_url=stream_url(live.id, view, picture.n),
         **panel_values(picture, services(), view),
     )
+
+
+@pages.get("/sessions/<session_id>/earlier")
+def earlier(session_id: str) -> Response:
+    """The messages before the entry ``until``, as htmx puts them before those that are there."""
+    picture = services().supervisor.resolve(session_id).snapshot()
+    view = view_of(preferences(), request.args.get("panel"))
+    window = window_asked_for(picture, request.args)
+    values = transcript_values(picture, services(), view, window)
+    piece = render_template("partials/earlier.html", **values, **shared_values(session_id, view))
+    return Response(piece, headers={"Vary": "HX-Request"})
 
 
 @pages.get("/sessions/<session_id>/<any(workings, tree, tools):name>")
@@ -120,7 +140,7 @@ def panel_page(session_id: str, name: str) -> str:
         session=picture,
         heading={"workings": _("Workings"), "tree": _("Tree"), "tools": _("Tools")}[name],
         stream_url=stream_url(live.id, view, picture.n),
-        **panel_values(picture, services(), view),
+        **panel_values(picture, services(), view, read_query(request.args)),
     )
 
 
@@ -129,7 +149,7 @@ def entry_page(session_id: str, entry_id: str) -> str:
     """One entry as it is stored."""
     live = services().supervisor.resolve(session_id)
     picture = live.snapshot()
-    stored = next((stored for stored in reversed(picture.stored) if stored.entry.id == entry_id), None)
+    stored = picture.session.stored(entry_id)
     if stored is None:
         raise NotFound("unknown_entry", f"There is no entry {entry_id!r} in this session.")
     return render_template(
@@ -199,6 +219,13 @@ def continue_run(session_id: str) -> Any:
     run_id = live.status().interrupted
     if run_id is not None:
         services().supervisor.resume(live, run_id)
+    return _done(session_id)
+
+
+@pages.post("/sessions/<session_id>/compact")
+def compact(session_id: str) -> Any:
+    """Summarises older parts of the branch; the form field ``focus`` says what matters most."""
+    services().supervisor.compact(session_id, request.form.get("focus", "").strip())
     return _done(session_id)
 
 

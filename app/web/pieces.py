@@ -12,10 +12,13 @@ from typing import Any
 from flask import Flask
 from markupsafe import Markup
 
-from app.protocol.entries import MessageEntry
+from app.protocol.entries import CompactionEntry, MessageEntry
 from app.protocol.events import (
     AgentStart,
+    Compaction,
+    EntryLabelled,
     LeafMoved,
+    MainLineMarked,
     MessageEnd,
     MessageStart,
     MessageUpdate,
@@ -41,22 +44,20 @@ from app.web.sent import Sent
 from app.web.services import Services
 from app.web.session_page import (
     View,
-    branches_of,
-    items_of,
     moved_of,
     panel_values,
     requests_of,
     shared_values,
+    transcript_values,
 )
-from app.web.timeline import turn_numbers
-from app.web.transcript import being_written, message_item, results_of
+from app.web.transcript import being_written, message_item, results_of, summary_item
 
-CHANGES_STATUS = (AgentStart, TurnStart, RunDone, QueueChanged, SessionDeleted, LeafMoved)
+CHANGES_STATUS = (AgentStart, TurnStart, RunDone, QueueChanged, SessionDeleted, LeafMoved, Compaction)
 CALL_EVENTS = (ToolExecutionStart, ToolDecisionMade, ToolExecutionUpdate, ToolExecutionEnd)
 CHANGES_PANEL = {
     "passages": (MessageEnd, LeafMoved),
-    "timeline": (*CALL_EVENTS, AgentStart, MessageStart, MessageEnd, TurnEnd, RunDone, LeafMoved),
-    "tree": (AgentStart, MessageEnd, RunDone, LeafMoved),
+    "timeline": (*CALL_EVENTS, AgentStart, MessageStart, MessageEnd, TurnEnd, RunDone, LeafMoved, Compaction),
+    "tree": (AgentStart, MessageEnd, RunDone, LeafMoved, Compaction, EntryLabelled, MainLineMarked),
     "tools": (),
 }
 
@@ -84,7 +85,9 @@ class Writer:
         return self.piece("status", session=self.live.status())
 
     def panel(self, picture: Snapshot) -> str:
-        """Returns the panel of the view."""
+        """Returns the panel of the view; of the tree's own page, which knows how it is shown, that it has changed."""
+        if self.view.panel == "tree" and not self.view.beside:
+            return self.piece("changed", n=picture.n)
         return self.piece(self.view.panel, session=picture, **panel_values(picture, self.services, self.view))
 
     def everything(self, picture: Snapshot) -> list[str]:
@@ -93,9 +96,9 @@ class Writer:
         if self.view.beside:
             pieces += [
                 self.piece("moved", moved=moved_of(picture), session=picture),
-                self.piece("transcript", items=items_of(picture, self.services, self.view)),
+                self.piece("transcript", **transcript_values(picture, self.services, self.view)),
                 self.piece("name", name=picture.name),
-                self.piece("branches", branches=branches_of(picture), session=picture),
+                self.piece("branches", branches=picture.branches, session=picture),
                 self.status(),
             ]
         return pieces
@@ -148,7 +151,7 @@ class _Chunk:
         piece = self._writer.piece
         match record.event:
             case MessageStart(message=AssistantMessage(), entry_id=str(entry_id)):
-                number = turn_numbers(self._picture.path, entry_id).get(entry_id)
+                number = self._picture.turns + 1
                 item = being_written(entry_id, Piece("", "", False), number, self._sent(entry_id))
                 return [piece("append", item=item)]
             case MessageStart(message=UserMessage()):
@@ -156,9 +159,11 @@ class _Chunk:
             case MessageStart():
                 return self._message(record, "append")
             case MessageEnd(message=UserMessage()):
-                return [piece("branches", branches=branches_of(self._picture), session=self._picture)]
+                return [piece("branches", branches=self._picture.branches, session=self._picture)]
             case MessageEnd(message=AssistantMessage()):
                 return self._message(record, "message")
+            case Compaction(status="done", entry_id=str(entry_id), tokens_after=after):
+                return self._compaction(entry_id, after)
             case MessageEnd(discarded=True, entry_id=str(entry_id)):
                 return [piece("discarded", id=dom_id("m", entry_id))]
             case SessionRenamed(name=name):
@@ -175,12 +180,18 @@ class _Chunk:
             event.entry_id,
             event.message,
             self._writer.services.render if rendered is None else lambda text: rendered,
-            results=results_of(self._picture.path),
+            results=results_of(self._picture.recent.entries),
             workings=self._picture.workings,
-            number=turn_numbers(self._picture.path, None).get(event.entry_id),
+            number=self._picture.recent.numbers.get(event.entry_id),
             sent=self._sent(event.entry_id),
         )
         return [self._writer.piece(partial, item=item)] if item is not None else []
+
+    def _compaction(self, entry_id: str, tokens_after: int) -> list[str]:
+        entry = self._picture.session.get(entry_id)
+        if not isinstance(entry, CompactionEntry):
+            return []
+        return [self._writer.piece("append", item=summary_item(entry, self._writer.services.render, tokens_after))]
 
     def _sent(self, entry_id: str) -> Sent | None:
         return requests_of(self._picture, self._writer.services, self._writer.view, entry_id).get(entry_id)
@@ -196,10 +207,11 @@ class _Chunk:
         }
         if not touched:
             return []
-        results, workings = results_of(self._picture.path), self._picture.workings
+        path, workings = self._picture.recent.entries, self._picture.workings
+        results = results_of(path)
         items = [
             calls_item(entry.id, entry.message, results, workings)
-            for entry in self._picture.path
+            for entry in path
             if isinstance(entry, MessageEntry)
             and isinstance(entry.message, AssistantMessage)
             and touched & {call.id for call in tool_calls_of(entry.message)}

@@ -15,7 +15,22 @@ LANGUAGES = ("en", "zh")
 THEMES = ("auto", "light", "dark")
 KEYS = ("on", "off")
 CHOICES: dict[str, tuple[str, ...]] = {"show": SHOWS, "lang": LANGUAGES, "theme": THEMES, "keys": KEYS}
-KEPT = (*CHOICES, "panel", "all", "as", "lines", "from", "lessons", "sessions", "refresh")
+KEPT = (
+    *CHOICES,
+    "panel",
+    "all",
+    "as",
+    "lines",
+    "from",
+    "lessons",
+    "sessions",
+    "refresh",
+    "filter",
+    "find",
+    "node",
+    "around",
+    "fold",
+)
 """Queries that links to the same page take along; never the token, which must not stand in a page."""
 _YEAR_SECONDS = 365 * 24 * 3600
 

@@ -30,6 +30,9 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 MAX_BODY_BYTES = 256 * 1024
+MAX_UPLOAD_BYTES = 64 * 1024 * 1024
+UPLOADS = ("imports.upload", "imports.api_import")
+"""Endpoints that take session files, which are large."""
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 PUBLIC_ENDPOINTS = ("static", "api.health")
 
@@ -132,7 +135,11 @@ def install(app: Flask, settings: Settings, current_token: Callable[[], str | No
                 return answer
         if request.method not in SAFE_METHODS:
             _check_origin(token, request)
-        if (request.content_length or 0) > MAX_BODY_BYTES:
+        if request.endpoint in UPLOADS:
+            request.max_content_length = MAX_UPLOAD_BYTES
+            if (request.content_length or 0) > MAX_UPLOAD_BYTES:
+                raise ApiError(413, "upload_too_large", f"The upload is larger than {MAX_UPLOAD_BYTES >> 20} MiB.")
+        elif (request.content_length or 0) > MAX_BODY_BYTES:
             raise ApiError(413, "too_large", f"The request is larger than {MAX_BODY_BYTES // 1024} KiB.")
         return None
 

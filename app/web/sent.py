@@ -1,13 +1,12 @@
 """What the model was sent for each of its answers, by size; pure.
 
-An estimate like the fill of the context: one token for four characters. Instructions and tools are those of now, since
-no session keeps them.
+An estimate like the fill of the context. Instructions and tools are those of now, since no session keeps them.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.protocol.entries import CompactionEntry, Entry, MessageEntry
+from app.protocol.estimate import estimate_message
 from app.protocol.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -18,9 +17,12 @@ from app.protocol.messages import (
     text_of,
     tool_calls_of,
 )
+from app.runs.picture import Snapshot
 from app.sessions.context import build_context
+from app.sessions.outline import Outline
 from app.sessions.preview import preview
-from app.web.context_fill import CHARACTERS_A_TOKEN, characters_of
+from app.sessions.store import Session
+from app.sessions.window import Window
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Part:
     @property
     def tokens(self) -> int:
         """Its size, estimated."""
-        return tokens_of(characters_of(self.message))
+        return estimate_message(self.message)
 
 
 @dataclass(frozen=True)
@@ -82,32 +84,36 @@ class Sent:
         return self.messages - len(self.new)
 
 
-def sent_of(path: Sequence[Entry], fixed_characters: int, partial_id: str | None = None) -> Mapping[str, Sent]:
-    """Returns what was sent for each answer on a path, by its entry, the one that is being written included."""
-    found: dict[str, Sent] = {}
-    count = characters = 0
-    new: list[Part] = []
+def sent_of(picture: Snapshot, window: Window, fixed: int, partial_id: str | None = None) -> Mapping[str, Sent]:
+    """Returns what was sent for each answer of a window, by its entry, the one that is being written included.
 
-    def request() -> Sent:
-        return Sent(count, tokens_of(characters + fixed_characters), tokens_of(fixed_characters), tuple(new))
-
-    for index, entry in enumerate(path):
-        if isinstance(entry, CompactionEntry):
-            messages = build_context(path[: index + 1]).messages
-            count, characters, new = 0, 0, []
-        else:
-            messages = build_context([entry]).messages
-        for message in messages:
-            if isinstance(message, AssistantMessage) and isinstance(entry, MessageEntry):
-                found[entry.id] = request()
-                new = []
-            count, characters = count + 1, characters + characters_of(message)
-            new.append(Part(message))
+    ``fixed`` are the tokens of instructions and tools.
+    """
+    outline = picture.session.outline
+    found = {
+        outline.ids[place]: _request(picture.session, outline.parents[place], fixed)
+        for place in window.places
+        if outline.kinds[place] == "assistant"
+    }
     if partial_id is not None and partial_id not in found:
-        found[partial_id] = request()
+        found[partial_id] = _request(picture.session, picture.leaf, fixed)
     return found
 
 
-def tokens_of(characters: int) -> int:
-    """Returns how many tokens so many characters are, about."""
-    return -(-characters // CHARACTERS_A_TOKEN)
+def _request(session: Session, at: int, fixed: int) -> Sent:
+    size = session.outline.context_size(at)
+    new = build_context([session.at(place).entry for place in _new(session.outline, at)]).messages
+    return Sent(size.messages, size.tokens + fixed, fixed, [Part(message) for message in new])
+
+
+def _new(outline: Outline, at: int) -> list[int]:
+    """What the model had not been sent before: from its last answer on, after a compaction everything."""
+    new: list[int] = []
+    for place in outline.up(at):
+        if outline.kinds[place] == "compaction":
+            return outline.in_context(at)
+        new.append(place)
+        if outline.kinds[place] == "assistant":
+            break
+    new.reverse()
+    return new

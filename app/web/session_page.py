@@ -5,28 +5,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.agent.guards import RULES
-from app.protocol.codec import encode_line
-from app.protocol.entries import LEAF, CustomEntry, MessageEntry, is_side_entry
+from app.protocol.entries import Entry, MessageEntry
+from app.protocol.estimate import estimate_fixed
 from app.protocol.messages import AssistantMessage, UserMessage, text_of, tool_calls_of
 from app.protocol.model import ModelRequest
+from app.runs.errors import NotFound
 from app.runs.picture import Snapshot
-from app.sessions.context import build_context
+from app.sessions.outline import MOVES
 from app.sessions.preview import preview
-from app.sessions.tree import index_of, leaf_of, path_to
+from app.sessions.window import Window, end_around, newest, window_of
 from app.web.calls import Passage, passage_of
 from app.web.ids import session_url
 from app.web.preferences import Preferences
 from app.web.sent import Sent, sent_of
 from app.web.services import Services
 from app.web.texts import _
-from app.web.timeline import timeline_values, turn_numbers
+from app.web.timeline import timeline_values
 from app.web.tools_panel import tools_values
 from app.web.transcript import MessageItem, results_of, transcript
-from app.web.tree import tree_values
-from app.web.tree_view import branch_count
+from app.web.tree import TreeQuery, tree_values
 
 PANELS = ("timeline", "tree", "tools")
 PASSAGES = 12
+ASKED_WITHIN = 500
+"""How many entries back the newest message of the person's is looked for."""
 _RULE_SENTENCES = {rule.name: rule.sentence for rule in RULES}
 
 
@@ -62,26 +64,74 @@ def view_of(prefs: Preferences, panel: str | None, *, beside: bool = True, every
     return View(prefs, chosen, beside, not beside and (everything or chosen == "tree"))
 
 
-def items_of(picture: Snapshot, services: Services, view: View) -> list[MessageItem]:
-    """Returns the messages of the path, the one that is being written included."""
+def items_of(picture: Snapshot, services: Services, view: View, window: Window | None = None) -> list[MessageItem]:
+    """Returns the messages of a part of the path, by default its end, the one that is being written included."""
+    part = window or picture.recent
+    partial_id = None if part.later else picture.partial_id
     return transcript(
-        picture.path,
+        part.entries,
         picture.workings,
         services.render,
-        numbers=turn_numbers(picture.path, picture.partial_id),
-        sent=requests_of(picture, services, view, picture.partial_id),
-        partial_id=picture.partial_id,
+        numbers=picture.numbers_in(part),
+        sent=requests_of(picture, services, view, partial_id, part),
+        context_after=_context_after(picture, part),
+        partial_id=partial_id,
         partial=picture.partial_pieces,
     )
 
 
-def requests_of(picture: Snapshot, services: Services, view: View, partial_id: str | None = None) -> Mapping[str, Sent]:
+def _context_after(picture: Snapshot, window: Window) -> dict[str, int]:
+    """Returns how many tokens the context had right after each compaction of a window, by entry."""
+    outline = picture.session.outline
+    return {
+        outline.ids[place]: outline.context_size(place).tokens
+        for place in window.places
+        if outline.kinds[place] == "compaction"
+    }
+
+
+def transcript_values(
+    picture: Snapshot, services: Services, view: View, window: Window | None = None
+) -> dict[str, Any]:
+    """Returns the variables of the transcript's piece: a part of the path, by default its end, and what lies around."""
+    part = window or picture.recent
+    ids = [entry.id for entry in part.entries]
+    return {
+        "items": items_of(picture, services, view, part),
+        "earlier": part.earlier,
+        "later": part.later,
+        "first_entry": ids[0] if ids else "",
+        "last_entry": ids[-1] if ids else "",
+    }
+
+
+def window_asked_for(picture: Snapshot, arguments: Mapping[str, str]) -> Window | None:
+    """Returns the part of the path that an address asks for; None for its end.
+
+    ``around`` names an entry that is to be in it, ``until`` the one right behind it. Raises NotFound for one that is
+    not on the path.
+    """
+    outline = picture.session.outline
+    named = arguments.get("around") or arguments.get("until")
+    if not named:
+        return None
+    at = outline.position(named)
+    if at is None or not outline.is_above(at, picture.leaf):
+        raise NotFound("not_on_path", f"The entry {named!r} is not on the way to where this session is now.")
+    if arguments.get("around") and (not picture.recent.places or at in picture.recent.places):
+        return None
+    end = end_around(outline, picture.leaf, at) if arguments.get("around") else outline.parents[at]
+    return window_of(picture.session, picture.leaf, end=end)
+
+
+def requests_of(
+    picture: Snapshot, services: Services, view: View, partial_id: str | None = None, window: Window | None = None
+) -> Mapping[str, Sent]:
     """Returns what the model was sent for each answer, by entry; nothing for a view that does not show it."""
     if view.prefs.show == "lesson":
         return {}
-    equipment = services.supervisor.equipment
-    fixed = len(equipment.system_prompt) + sum(len(encode_line(tool.spec())) for tool in equipment.tools)
-    return sent_of(picture.path, fixed, partial_id)
+    fixed = estimate_fixed(services.supervisor.equipment.request([]))
+    return sent_of(picture, window or picture.recent, fixed, partial_id)
 
 
 def request_before(picture: Snapshot, services: Services, entry_id: str) -> ModelRequest | None:
@@ -89,15 +139,12 @@ def request_before(picture: Snapshot, services: Services, entry_id: str) -> Mode
 
     Instructions and tools are those of now.
     """
-    index = index_of(stored.entry for stored in picture.stored)
-    entry = index.get(entry_id)
-    if not isinstance(entry, MessageEntry) or not isinstance(entry.message, AssistantMessage):
+    session, at = picture.session, picture.session.outline.position(entry_id)
+    if at is None or session.outline.kinds[at] != "assistant":
         return None
-    equipment = services.supervisor.equipment
-    messages = build_context(path_to(index, entry.parent_id)).messages
-    return ModelRequest(
-        system_prompt=equipment.system_prompt, messages=messages, tools=[tool.spec() for tool in equipment.tools]
-    )
+    above = session.outline.parents[at]
+    messages = session.context(session.outline.ids[above] if above >= 0 else None).messages
+    return services.supervisor.equipment.request(messages)
 
 
 def shared_values(session_id: str, view: View) -> dict[str, Any]:
@@ -111,8 +158,8 @@ def shared_values(session_id: str, view: View) -> dict[str, Any]:
     }
 
 
-def panel_values(picture: Snapshot, services: Services, view: View) -> dict[str, Any]:
-    """Returns the variables of the panel's piece."""
+def panel_values(picture: Snapshot, services: Services, view: View, query: TreeQuery | None = None) -> dict[str, Any]:
+    """Returns the variables of the panel's piece; ``query`` is what the tree's page is asked to show."""
     shared = shared_values(picture.session_id, view)
     links = shared["links"]
     match view.panel:
@@ -122,7 +169,13 @@ def panel_values(picture: Snapshot, services: Services, view: View) -> dict[str,
             return {**shared, **values, "base": links["transcript"], "tree_base": links["tree"]}
         case "tree":
             show, everything = view.prefs.show, view.everything
-            return {**shared, **tree_values(picture, base=links["transcript"], everything=everything, show=show)}
+            base = links["transcript"]
+            return {
+                **shared,
+                **tree_values(
+                    picture, base=base, everything=everything, show=show, query=query, render=services.render
+                ),
+            }
         case "tools":
             return {**shared, **tools_values(services.supervisor.equipment.tools)}
         case _:
@@ -131,9 +184,10 @@ def panel_values(picture: Snapshot, services: Services, view: View) -> dict[str,
 
 def passages_of(picture: Snapshot) -> list[Passage]:
     """Returns what was read on the way here, each once, the newest last, at most twelve."""
-    results = results_of(picture.path)
+    path = picture.recent.entries
+    results = results_of(path)
     found: dict[str, Passage] = {}
-    for entry in picture.path:
+    for entry in path:
         if isinstance(entry, MessageEntry) and isinstance(entry.message, AssistantMessage):
             for call in tool_calls_of(entry.message):
                 passage = passage_of(call, results[call.id][1]) if call.id in results else None
@@ -157,25 +211,27 @@ class Moved:
 
 def moved_of(picture: Snapshot) -> Moved | None:
     """Returns the moves since something was said last as one; None when there are none, or they led back there."""
-    entries = [stored.entry for stored in picture.stored]
-    moves = 0
-    while entries and is_side_entry(entries[-1]):
-        moves += _is_move(entries.pop())
-    before = leaf_of(entries)
-    if not moves or before == picture.leaf_id:
+    outline = picture.session.outline
+    sides = list(outline.trailing_sides(picture.count))
+    before = picture.count - len(sides) - 1
+    if before == picture.leaf or not any(outline.flags[at] & MOVES for at in sides):
         return None
-    said = [entry for entry in picture.path if isinstance(entry, MessageEntry)]
-    texts = (text_of(entry.message.content) for entry in reversed(said) if isinstance(entry.message, UserMessage))
-    return Moved(preview(next(texts, "")), not said, before or "")
+    said = picture.leaf >= 0 and outline.shown[picture.leaf] >= 0
+    return Moved(_last_asked(picture), not said, outline.ids[before] if before >= 0 else "")
 
 
-def _is_move(entry: object) -> bool:
-    return isinstance(entry, CustomEntry) and entry.custom_type == LEAF
+def _last_asked(picture: Snapshot) -> str:
+    """How the newest message of the person's on the path begins."""
+    at = newest(picture.session.outline, picture.leaf, "user", ASKED_WITHIN)
+    return preview(_own_text(picture.session.at(at).entry)) if at >= 0 else ""
 
 
-def branches_of(picture: Snapshot) -> int:
-    """Returns how many ends the tree has."""
-    return branch_count([stored.entry for stored in picture.stored])
+def _own_text(entry: Entry) -> str:
+    """The text of a message of the person's; "" for any other entry."""
+    match entry:
+        case MessageEntry(message=UserMessage() as message):
+            return text_of(message.content)
+    return ""
 
 
 def text_to_edit(picture: Snapshot, entry_id: str | None) -> str:
@@ -183,12 +239,11 @@ def text_to_edit(picture: Snapshot, entry_id: str | None) -> str:
 
     "" when there is no such message, or when something was said since: then it has been asked.
     """
-    index = index_of(stored.entry for stored in picture.stored)
-    entry = index.get(entry_id or "")
-    if not isinstance(entry, MessageEntry) or not isinstance(entry.message, UserMessage):
+    outline = picture.session.outline
+    at = outline.position(entry_id or "")
+    if at is None or outline.parents[at] != picture.leaf:
         return ""
-    above = entry.parent_id if entry.parent_id in index else None
-    return text_of(entry.message.content) if picture.leaf_id == above else ""
+    return _own_text(picture.session.at(at).entry)
 
 
 def starters() -> list[str]:

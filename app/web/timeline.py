@@ -18,11 +18,14 @@ from app.protocol.messages import (
 )
 from app.runs.picture import Snapshot
 from app.runs.workings import CallFacts, MessageFacts, RunFacts, Workings
+from app.sessions.window import window_of
 from app.web.calls import main_argument
 from app.web.context_fill import fill
 from app.web.ids import dom_id
 
 SHOWN_TURNS = 20
+PAGE_MESSAGES = 500
+"""Messages whose turns the page of the timeline shows."""
 BAR = 100.0
 """Width of a bar that lasts as long as its turn, in units of the SVG."""
 THINNEST = 0.8
@@ -40,6 +43,7 @@ class Row:
     bar, of ``BAR``; a ``width`` of None is no bar. A call has ``name``, ``main`` (argument), ``decision``, ``rule``,
     ``reason`` and ``state``: done, failed, blocked, running, waiting. An end has its run's ``state``: done, aborted,
     error, interrupted, and its error as ``reason``. ``message``, ``call`` and ``node`` are ids on the session's pages.
+    ``of_message`` is the message's entry, ``entry_id`` that of a call's result, else the same.
     ``n``, ``seq`` and ``time`` (ISO, "" unknown) are of the step's event; ``n`` is 0 when there is none.
     """
 
@@ -64,6 +68,7 @@ class Row:
     time: str = ""
     run_id: str = ""
     entry_id: str = ""
+    of_message: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,30 +94,21 @@ class Timeline:
     earlier: int
 
 
-def turn_numbers(path: Sequence[Entry], partial_id: str | None = None) -> dict[str, int]:
-    """Returns the number, from 1, of each message of the tutor on a path, the one being written last, by entry id."""
-    ids = [entry.id for entry, _ in _messages_of_tutor(path)]
-    if partial_id is not None and partial_id not in ids:
-        ids.append(partial_id)
-    return {entry_id: number for number, entry_id in enumerate(ids, 1)}
-
-
 def timeline(
     path: Sequence[Entry],
     workings: Workings,
     *,
-    partial_id: str | None = None,
+    numbers: Mapping[str, int],
     active: str | None = None,
     interrupted: str | None = None,
     limit: int | None = SHOWN_TURNS,
 ) -> Timeline:
-    """Returns the turns of a path, newest first.
+    """Returns the turns of a path, or of the end of one, newest first.
 
-    ``partial_id`` is the entry being written, ``active`` the run that works now, ``interrupted`` one that was cut off
-    and can be continued; ``limit`` None is all turns.
+    ``numbers`` are those of the tutor's messages by entry, oldest first, the one being written last; ``active`` is the
+    run that works now, ``interrupted`` one that was cut off and can be continued; ``limit`` None is all turns.
     """
-    numbers = turn_numbers(path, partial_id)
-    newest_first = list(reversed(numbers.items()))
+    newest_first = list(numbers.items())[::-1]
     shown = newest_first if limit is None else newest_first[:limit]
     first_shown = next((i for i, entry in enumerate(path) if shown and entry.id == shown[-1][0]), len(path))
     recent = path[first_shown:]
@@ -122,7 +118,7 @@ def timeline(
         _turn(number, entry_id, messages.get(entry_id), workings, results, active, interrupted)
         for entry_id, number in shown
     ]
-    return Timeline(turns, len(newest_first) - len(shown))
+    return Timeline(turns, shown[-1][1] - 1 if shown else 0)
 
 
 def _messages_of_tutor(path: Sequence[Entry]) -> Iterator[tuple[MessageEntry, AssistantMessage]]:
@@ -270,6 +266,7 @@ def _with_links(row: Row, entry_id: str, run_id: str) -> Row:
         node=row.node or dom_id("n", entry_id),
         run_id=run_id,
         entry_id=row.entry_id or entry_id,
+        of_message=entry_id,
     )
 
 
@@ -310,14 +307,16 @@ def _iso(milliseconds: int) -> str:
 def timeline_values(picture: Snapshot, *, everything: bool, window: int | None) -> dict[str, Any]:
     """Returns what partials/timeline.html needs of a session, beside ``prefs``, ``base``, ``tree_base`` and ``oob``.
 
-    ``everything``: all turns and not only the newest; ``window`` of the model in tokens, None or 0 when unknown.
+    ``everything``: many turns and not only the newest; ``window`` of the model in tokens, None or 0 when unknown.
     """
+    part = window_of(picture.session, picture.leaf, most=PAGE_MESSAGES) if everything else picture.recent
     shown = timeline(
-        picture.path,
+        part.entries,
         picture.workings,
-        partial_id=picture.partial_id,
+        numbers=picture.numbers_in(part),
         active=picture.run_id,
         interrupted=picture.interrupted,
         limit=None if everything else SHOWN_TURNS,
     )
-    return {"timeline": shown, "fill": fill(picture.path, window), "session_id": picture.session_id}
+    size = picture.context_size
+    return {"timeline": shown, "fill": fill(size.tokens, window), "session_id": picture.session_id}

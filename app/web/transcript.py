@@ -48,7 +48,8 @@ class MessageItem:
 
     ``who`` is user, tutor, summary or note. A tutor's text is ``html``; others' is ``text``. While it is being written
     ``writing`` is set and ``tail`` holds what follows its finished blocks, as HTML too. ``number`` is its turn's.
-    ``problem`` says how it ended when not well: stopped, failed, turns or length, with ``detail``.
+    ``problem`` says how it ended when not well: stopped, failed, turns or length, with ``detail``. A summary is of
+    another ``branch``, or of older parts, whose ``tokens`` became how many.
     """
 
     id: str
@@ -69,6 +70,8 @@ class MessageItem:
     milliseconds: int | None = None
     calls: CallsItem | None = None
     sent: Sent | None = None
+    branch: bool = False
+    tokens: tuple[int, int] | None = None
 
 
 def transcript(
@@ -78,12 +81,14 @@ def transcript(
     *,
     numbers: Mapping[str, int],
     sent: Mapping[str, Sent],
+    context_after: Mapping[str, int],
     partial_id: str | None = None,
     partial: Sequence[Piece] = (),
 ) -> list[MessageItem]:
     """Returns the items of a path, the message that is being written included.
 
-    By entry, ``numbers`` are those of the turns and ``sent`` what the model was sent.
+    By entry, ``numbers`` are those of the turns, ``sent`` what the model was sent, ``context_after`` how many tokens a
+    compaction left.
     """
     results = results_of(path)
     items: list[MessageItem] = []
@@ -102,8 +107,7 @@ def transcript(
                 )
                 items += [item] if item is not None else []
             case CompactionEntry() | BranchSummaryEntry():
-                rendered = render(entry.summary)
-                items.append(MessageItem(dom_id("m", entry.id), entry.id, "summary", entry.summary, html=rendered.html))
+                items.append(summary_item(entry, render, context_after.get(entry.id, 0)))
             case CustomMessageEntry(display=True):
                 items.append(MessageItem(dom_id("m", entry.id), entry.id, "note", text_of(entry.content)))
             case _:
@@ -111,6 +115,22 @@ def transcript(
     if partial_id is not None:
         items.append(being_written(partial_id, combine(partial), numbers.get(partial_id), sent.get(partial_id)))
     return items
+
+
+def summary_item(entry: CompactionEntry | BranchSummaryEntry, render: Render, tokens_after: int) -> MessageItem:
+    """Returns the item of a summary; of one of older parts, ``tokens_after`` is what the context was then."""
+    tokens = (entry.tokens_before, tokens_after) if isinstance(entry, CompactionEntry) else None
+    return MessageItem(
+        dom_id("m", entry.id),
+        entry.id,
+        "summary",
+        entry.summary,
+        html=render(entry.summary).html,
+        lang=language_of(entry.summary),
+        time=iso_to_ms(entry.timestamp),
+        branch=tokens is None,
+        tokens=tokens,
+    )
 
 
 def being_written(entry_id: str, so_far: Piece, number: int | None, sent: Sent | None) -> MessageItem:

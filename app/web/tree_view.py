@@ -1,9 +1,9 @@
-"""A session's tree as the rows that a page lists; pure, linear in the entries, never recursive."""
+"""A session's tree as the rows that a page lists: the shape comes from the outline, only rows shown are read."""
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from app.protocol.entries import BranchSummaryEntry, CompactionEntry, Entry, MessageEntry
 from app.protocol.messages import (
@@ -17,16 +17,17 @@ from app.protocol.messages import (
     text_of,
     tool_calls_of,
 )
+from app.sessions.outline import CUT, FAILED, STOPPED, Outline
 from app.sessions.preview import preview
-from app.sessions.times import iso_to_ms, usable_ms
-from app.sessions.tree import ShownEntry, build_tree, index_of, path_to
+from app.sessions.store import Session
+from app.sessions.tree import ShownEntry
 from app.web.ids import dom_id
+from app.web.tree_shape import Shape, main_line_of, nodes_of, shape_of, since_fork, stands_alone
 
 LINE = 80
 """Characters of a row's preview."""
 LONGER = 400
 """Characters of what opens under a row that the lesson does not show."""
-_SILENCE = UserMessage(content="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,10 @@ class Row:
     one whose result it is. ``anchor`` is the id of its element in the lesson, empty where the lesson does not show it.
     ``time`` is in Unix milliseconds. ``depth`` counts the forks above; ``branch`` of ``branches`` is given on the first
     row of each branch (else 0), and ``forks`` is how many branches begin below. ``mark`` is failed, stopped, cut or
-    empty; ``failed`` counts the failed among the steps. ``left_out`` rows before this one are not shown, and the first
-    ``steps_left_out`` of its steps neither.
+    empty; ``failed`` counts the failed among the steps. ``label`` is the name that a person gave, ``main`` says that it
+    is on the main line, ``folded`` how many rows are hidden below it, ``messages`` how many its branch has up to it.
+    ``left_out`` rows before this one are not shown, ``gap`` names one of them; the first ``steps_left_out`` of its
+    steps neither.
     """
 
     id: str
@@ -58,10 +61,15 @@ class Row:
     branches: int = 0
     forks: int = 0
     mark: str = ""
+    label: str = ""
+    main: bool = False
+    folded: int = 0
+    messages: int = 0
     steps: "tuple[Row, ...]" = ()
     failed: int = 0
     steps_left_out: int = 0
     left_out: int = 0
+    gap: str = ""
 
     @property
     def node_id(self) -> str:
@@ -72,68 +80,82 @@ class Row:
     def step_count(self) -> int:
         return len(self.steps) + self.steps_left_out
 
+    @property
+    def foldable(self) -> bool:
+        """Whether it begins a branch that goes on below it, or is folded."""
+        return bool(self.folded or (self.branch and not self.is_end))
+
 
 @dataclass(frozen=True, slots=True)
 class TreeView:
     """The rows of a tree, parents before their children.
 
-    ``total`` counts all rows, those left out included, ``left_out`` those behind the last one shown. ``branches`` is
-    the number of ends, ``roots`` how many branches begin at the start. ``at_start`` says that no entry stands above
-    the next message.
+    ``total`` counts all rows, those left out included, ``left_out`` those behind the last one shown, ``gap`` names one
+    of these. ``branches`` is the number of ends, ``roots`` how many branches begin at the start. ``at_start`` says that
+    no entry stands above the next message.
     """
 
     rows: list[Row]
     total: int
     left_out: int
+    gap: str
     branches: int
     roots: int
     at_start: bool
 
 
-class _Place(NamedTuple):
-    """Where a shown entry stands."""
+@dataclass(frozen=True)
+class _Line:
+    """Nodes, by their number in the shape, that share a row; without ``folded`` it is one."""
 
-    entry: ShownEntry
-    depth: int
-    branch: int
-    branches: int
-    forks: int
-    is_end: bool
-
-
-class _Line(NamedTuple):
-    """Entries that share a row; without ``folded`` it is one."""
-
-    places: Sequence[_Place]
+    nodes: Sequence[int]
     folded: bool
 
 
-def tree_rows(entries: Sequence[Entry], leaf_id: str | None, *, show: str, limit: int) -> TreeView:
-    """Returns the tree of a session's entries as at most ``limit`` rows, and at most ``limit`` folded steps in them.
+def tree_rows(
+    session: Session,
+    leaf: int,
+    *,
+    count: int,
+    keep: str,
+    limit: int,
+    around: int | None = None,
+    folded: AbstractSet[int] = frozenset(),
+    nodes: bytearray | None = None,
+) -> TreeView:
+    """Returns the tree of a session's first ``count`` entries as at most ``limit`` rows, and as many steps in them.
 
-    ``leaf_id`` is where the session goes on. With ``show`` "lesson" what the tutor did between question and answer is
-    folded, otherwise each entry has a row. Of a tree with more rows those near the leaf on its path come first, then
-    the branch points.
+    ``leaf`` is the position where the session goes on. ``keep`` is one of FILTERS; with "lesson" what the tutor did
+    between question and answer is folded, otherwise each node has a row. ``nodes`` overrides which entries are nodes.
+    Of a tree with more rows those near ``around`` (by default the leaf) on its path come first, then the branch points.
+    Below the entries of ``folded`` nothing is shown.
     """
-    path = path_to(index_of(entries), leaf_id)
-    on_path = {entry.id for entry in path}
-    leaf = next((entry.id for entry in reversed(path) if isinstance(entry, ShownEntry)), None)
-    places, roots = _places(entries)
-    lines = list(_lines(places, leaf if show == "lesson" else None, fold=show == "lesson"))
-    kept = _kept(lines, on_path, leaf, limit)
-    return TreeView(
-        rows=_rows(lines, kept, on_path, leaf, limit),
-        total=len(lines),
-        left_out=len(lines) - 1 - kept[-1] if kept else 0,
-        branches=sum(place.is_end for place in places),
-        roots=roots,
-        at_start=leaf is None,
+    outline = session.outline
+    here = outline.shown[leaf] if leaf >= 0 else leaf
+    shape = shape_of(outline, nodes_of(outline, count, keep, here) if nodes is None else nodes, folded)
+    lines = _lines(outline, shape, here, fold=keep == "lesson")
+    on_path = set(outline.up(leaf))
+    centre = here if around is None else around
+    kept = _kept(lines, shape, set(outline.up(centre)), centre, limit)
+    last = lines[-1].nodes[-1] if lines else 0
+    left_out = len(lines) - 1 - kept[-1] if kept else 0
+    reader = _Reader(
+        session,
+        shape,
+        on_path=on_path,
+        leaf=here,
+        main=main_line_of(outline, count),
+        since=since_fork(outline, shape),
     )
-
-
-def branch_count(entries: Sequence[Entry]) -> int:
-    """Returns how many branches a session's tree has: the number of its ends."""
-    return sum(place.is_end for place in _places(entries)[0])
+    return TreeView(
+        rows=reader.rows(lines, kept, limit),
+        total=len(lines),
+        left_out=left_out,
+        gap=outline.ids[shape.places[last]] if left_out else "",
+        branches=shape.all_ends,
+        roots=shape.roots,
+        at_start=here < 0,
+    )
 
 
 def anchor_of(entry: Entry) -> str:
@@ -147,148 +169,138 @@ def anchor_of(entry: Entry) -> str:
     return dom_id("m", entry.id) if isinstance(entry, ShownEntry) else ""
 
 
-def _places(entries: Sequence[Entry]) -> tuple[list[_Place], int]:
-    """Returns each shown entry's place, depth first with siblings in file order, and the number of roots."""
-    index = index_of(entries)
-    roots = build_tree([_without_text(entry) for entry in entries])
-    places: list[_Place] = []
-    stack = [(roots, 0, 0)]  # siblings, the next of them, the depth of what they hang on
-    while stack:
-        siblings, next_one, depth_above = stack.pop()
-        if next_one == len(siblings):
-            continue
-        stack.append((siblings, next_one + 1, depth_above))
-        node, forked = siblings[next_one], len(siblings) > 1
-        depth = depth_above + forked
-        entry = index[node.id]
-        assert isinstance(entry, ShownEntry)
-        places.append(
-            _Place(
-                entry,
-                depth,
-                branch=next_one + 1 if forked else 0,
-                branches=len(siblings) if forked else 0,
-                forks=len(node.children) if len(node.children) > 1 else 0,
-                is_end=not node.children,
-            )
-        )
-        stack.append((node.children, 0, depth))
-    return places, len(roots)
-
-
-def _without_text(entry: Entry) -> Entry:
-    """Returns an entry of the same place: labels of all nodes take 20 times as long as finding where they stand."""
-    if not isinstance(entry, ShownEntry):
-        return entry
-    return MessageEntry(id=entry.id, parent_id=entry.parent_id, timestamp="", message=_SILENCE)
-
-
-def _lines(places: Iterable[_Place], leaf: str | None, *, fold: bool) -> Iterator[_Line]:
+def _lines(outline: Outline, shape: Shape, leaf: int, *, fold: bool) -> list[_Line]:
     """Folds what does not stand alone. It has exactly one child, so a fold never goes beyond its branch."""
-    waiting: list[_Place] = []
-    for place in places:
-        if fold and not _stands_alone(place, leaf):
-            waiting.append(place)
+    lines: list[_Line] = []
+    waiting: list[int] = []
+    for node, at in enumerate(shape.places):
+        if fold and not stands_alone(outline, at, leaf, shape, node):
+            waiting.append(node)
             continue
         if waiting:
-            yield _Line(waiting, True)
+            lines.append(_Line(waiting, True))
             waiting = []
-        yield _Line([place], False)
+        lines.append(_Line([node], False))
+    return lines
 
 
-def _stands_alone(place: _Place, leaf: str | None) -> bool:
-    entry = place.entry
-    if place.forks or place.is_end or entry.id == leaf or not isinstance(entry, MessageEntry):
-        return True
-    match entry.message:
-        case ToolResultMessage():
-            return False
-        case CustomMessage() as message:
-            return message.display
-        case AssistantMessage() as message:
-            answers = bool(text_of(message.content).strip()) and not tool_calls_of(message)
-            return answers or bool(_mark(entry))
-    return True
-
-
-def _kept(lines: Sequence[_Line], on_path: set[str], leaf: str | None, limit: int) -> list[int]:
-    """Returns the positions of the lines to show, in order."""
+def _kept(lines: Sequence[_Line], shape: Shape, path: AbstractSet[int], centre: int, limit: int) -> list[int]:
+    """Returns the numbers of the lines to show, in order."""
     if len(lines) <= limit:
         return list(range(len(lines)))
-    here = next((n for n, line in enumerate(lines) if any(place.entry.id == leaf for place in line.places)), 0)
+    here = _line_of(lines, shape, path, centre)
 
-    def near(positions: Iterable[int], count: int) -> list[int]:
-        return heapq.nsmallest(count, positions, key=lambda position: abs(position - here))
+    def near(numbers: Iterable[int], most: int) -> list[int]:
+        return heapq.nsmallest(most, numbers, key=lambda number: abs(number - here))
 
-    path = (n for n, line in enumerate(lines) if n <= here and line.places[0].entry.id in on_path)
-    points = (n for n, line in enumerate(lines) if line.places[0].forks)
-    kept = {*near(path, limit // 2), *near(points, limit // 2)}
+    on_path = (n for n, line in enumerate(lines) if n <= here and shape.places[line.nodes[0]] in path)
+    points = (n for n, line in enumerate(lines) if shape.forks[line.nodes[0]])
+    kept = {*near(on_path, limit // 2), *near(points, limit // 2)}
     kept.update(near((n for n in range(len(lines)) if n not in kept), limit - len(kept)))
     return sorted(kept)
 
 
-def _rows(
-    lines: Sequence[_Line], kept: Sequence[int], on_path: set[str], leaf: str | None, step_limit: int
-) -> list[Row]:
-    """Returns the rows of the lines kept; of the folded steps the newest ``step_limit`` in all."""
-    rows: list[Row] = []
-    for position, previous in zip(reversed(kept), reversed([-1, *kept[:-1]]), strict=False):
-        places, folded = lines[position]
-        if folded:
-            row = _folded(places, on_path, max(0, len(places) - step_limit))
-            step_limit -= len(row.steps)
-        else:
-            row = _row(places[0], on_path, leaf)
-        rows.append(replace(row, left_out=position - previous - 1))
-    rows.reverse()
-    return rows
+def _line_of(lines: Sequence[_Line], shape: Shape, path: AbstractSet[int], centre: int) -> int:
+    """The line with the entry, else the last one of its path."""
+    found = 0
+    for number, line in enumerate(lines):
+        for node in line.nodes:
+            at = shape.places[node]
+            if at == centre:
+                return number
+            if at in path:
+                found = number
+    return found
 
 
-def _folded(places: Sequence[_Place], on_path: set[str], left_out: int) -> Row:
-    first = places[0]
-    return Row(
-        id="",
-        kind="steps",
-        depth=first.depth,
-        on_path=first.entry.id in on_path,
-        branch=first.branch,
-        branches=first.branches,
-        steps=tuple(replace(_row(place, on_path), branch=0, branches=0) for place in places[left_out:]),
-        failed=sum(bool(_mark(place.entry)) for place in places),
-        steps_left_out=left_out,
-    )
+@dataclass(frozen=True)
+class _Reader:
+    """Makes rows, reading the entries that they show."""
+
+    session: Session
+    shape: Shape
+    on_path: AbstractSet[int]
+    leaf: int
+    main: AbstractSet[int]
+    since: Sequence[int]
+
+    def rows(self, lines: Sequence[_Line], kept: Sequence[int], step_limit: int) -> list[Row]:
+        """Returns the rows of the lines kept; of the folded steps the newest ``step_limit`` in all."""
+        rows: list[Row] = []
+        for number, previous in zip(reversed(kept), reversed([-1, *kept[:-1]]), strict=False):
+            line = lines[number]
+            if line.folded:
+                row = self._folded(line.nodes, max(0, len(line.nodes) - step_limit))
+                step_limit -= len(row.steps)
+            else:
+                row = self._row(line.nodes[0])
+            left_out = number - previous - 1
+            middle = lines[number - 1 - left_out // 2].nodes[0] if left_out else 0
+            rows.append(replace(row, left_out=left_out, gap=self._id(middle) if left_out else ""))
+        rows.reverse()
+        return rows
+
+    def _id(self, node: int) -> str:
+        return self.session.outline.ids[self.shape.places[node]]
+
+    def _folded(self, nodes: Sequence[int], left_out: int) -> Row:
+        first = nodes[0]
+        number, of = self.shape.branches[first]
+        failed = sum(
+            bool(self.session.outline.flags[self.shape.places[node]] & (FAILED | STOPPED | CUT)) for node in nodes
+        )
+        return Row(
+            id="",
+            kind="steps",
+            depth=self.shape.depths[first],
+            on_path=self.shape.places[first] in self.on_path,
+            main=self.shape.places[first] in self.main,
+            branch=number,
+            branches=of,
+            steps=tuple(replace(self._row(node), branch=0, branches=0) for node in nodes[left_out:]),
+            failed=failed,
+            steps_left_out=left_out,
+        )
+
+    def _row(self, node: int) -> Row:
+        at = self.shape.places[node]
+        outline = self.session.outline
+        entry = self.session.at(at).entry
+        shown = at in self.on_path
+        text, kind = words_of(entry)
+        line = preview(text, LINE)
+        more = "" if shown else preview(text, LONGER)
+        number, of = self.shape.branches[node]
+        return Row(
+            id=entry.id,
+            kind=kind,
+            text=line,
+            more=more if more != line else "",
+            tools=tools_of(entry),
+            anchor=anchor_of(entry) if shown else "",
+            entry_type=type_of(entry),
+            time=outline.times[at] or None,
+            depth=self.shape.depths[node],
+            on_path=shown,
+            is_leaf=at == self.leaf,
+            is_end=self.shape.ends[node],
+            branch=number,
+            branches=of,
+            forks=self.shape.forks[node],
+            mark=mark_of(outline.flags[at]),
+            label=outline.labels.get(entry.id, ""),
+            main=at in self.main,
+            folded=self.shape.folded[node],
+            messages=self.since[node],
+        )
 
 
-def _row(place: _Place, on_path: set[str], leaf: str | None = None) -> Row:
-    entry = place.entry
-    shown = entry.id in on_path
-    text, kind = _words(entry)
-    line = preview(text, LINE)
-    more = "" if shown else preview(text, LONGER)
-    return Row(
-        id=entry.id,
-        kind=kind,
-        text=line,
-        more=more if more != line else "",
-        tools=_tools(entry),
-        anchor=anchor_of(entry) if shown else "",
-        entry_type=_type(entry),
-        time=_time(entry),
-        depth=place.depth,
-        on_path=shown,
-        is_leaf=entry.id == leaf,
-        is_end=place.is_end,
-        branch=place.branch,
-        branches=place.branches,
-        forks=place.forks,
-        mark=_mark(entry),
-    )
-
-
-def _words(entry: ShownEntry) -> tuple[str, str]:
+def words_of(entry: Entry) -> tuple[str, str]:
     """Returns an entry's text and the kind of row that it makes."""
-    if not isinstance(entry, MessageEntry):
+    if isinstance(entry, CompactionEntry | BranchSummaryEntry):
         return entry.summary, "summary"
+    if not isinstance(entry, MessageEntry):
+        return "", "note"
     match entry.message:
         case UserMessage() as message:
             return text_of(message.content), "user"
@@ -305,7 +317,8 @@ def _words(entry: ShownEntry) -> tuple[str, str]:
             return text_of(message.content), "note"
 
 
-def _tools(entry: ShownEntry) -> tuple[str, ...]:
+def tools_of(entry: Entry) -> tuple[str, ...]:
+    """Returns the names of the tools that a message asks for, or of the one whose result it is."""
     if not isinstance(entry, MessageEntry):
         return ()
     if isinstance(entry.message, ToolResultMessage):
@@ -315,17 +328,12 @@ def _tools(entry: ShownEntry) -> tuple[str, ...]:
     return ()
 
 
-def _mark(entry: ShownEntry) -> str:
+def mark_of(flags: int) -> str:
     """Returns how a message ended when that was not well."""
-    match entry:
-        case MessageEntry(message=ToolResultMessage(is_error=True)):
-            return "failed"
-        case MessageEntry(message=AssistantMessage(stop_reason=reason)):
-            return {"error": "failed", "aborted": "stopped", "length": "cut"}.get(reason or "", "")
-    return ""
+    return "failed" if flags & FAILED else "stopped" if flags & STOPPED else "cut" if flags & CUT else ""
 
 
-def _type(entry: ShownEntry) -> str:
+def type_of(entry: Entry) -> str:
     """Returns an entry's type as the file has it, of a message with its role."""
     match entry:
         case CompactionEntry():
@@ -334,8 +342,4 @@ def _type(entry: ShownEntry) -> str:
             return "branch_summary"
         case MessageEntry():
             return f"message {entry.message.__struct_config__.tag}"
-
-
-def _time(entry: ShownEntry) -> int | None:
-    stated = usable_ms(entry.message.timestamp) if isinstance(entry, MessageEntry) else None
-    return stated or usable_ms(iso_to_ms(entry.timestamp))
+    return str(entry.__struct_config__.tag or "unknown")

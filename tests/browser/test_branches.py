@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.page import answers, entries, field, made, said, send, settled
 from tests.server import Server
@@ -19,6 +19,14 @@ def two_turns(server: Server) -> str:
 
 def continue_here(page: Page, words: str) -> None:
     page.locator("#panel .nodes > li", has_text=words).get_by_role("button", name="Continue here").click()
+
+
+def opened(page: Page, words: str) -> Locator:
+    """Opens a row of the tree's page; what can be done there stands in it."""
+    page.locator("#panel .nodes a.open", has_text=words).click()
+    node = page.locator("#node")
+    expect(node).to_contain_text(words)
+    return node
 
 
 def moved_to_one(page: Page) -> None:
@@ -50,10 +58,9 @@ def test_a_node_beside_the_text_goes_on_from_there_without_a_reload(server: Serv
     assert asked[1]["parentId"] == entries(server, session, "assistant")[0]["id"]
     page.get_by_role("link", name="2 branches").click()
     page.wait_for_url("**/tree", wait_until="load")
-    continue_here(page, "end of this branch")
-    expect(page.locator("#panel [aria-current]")).to_contain_text("The second answer.")
-    page.locator(".tabs").get_by_role("link", name="Lesson").click()
-    page.wait_for_url("**/sessions/*", wait_until="load")
+    page.locator("#panel li", has_text="two").locator("xpath=following-sibling::li[1]").locator("a.open").click()
+    page.locator("#node").get_by_role("button", name="Continue here").click()
+    page.wait_for_url("**/sessions/*#*", wait_until="load")
     expect(said(page)).to_have_text(["one", "two"])
 
 
@@ -74,11 +81,13 @@ def test_a_move_can_be_undone(server: Server, visit: Callable[..., Page]) -> Non
 def test_a_node_of_the_tree_page_moves_the_open_lesson(server: Server, visit: Callable[..., Page]) -> None:
     session = two_turns(server)
     page = visit(server, f"{session}/tree")
-    lesson = page.context.new_page()
+    lesson, tree = page.context.new_page(), page.context.new_page()
     lesson.goto(session)
-    continue_here(page, "The first answer.")
+    tree.goto(f"{session}/tree")
+    opened(page, "The first answer.").get_by_role("button", name="Continue here").click()
+    moved_to_one(page)
     moved_to_one(lesson)
-    expect(page.locator("#panel [aria-current]")).to_contain_text("The first answer.")
+    expect(tree.locator("#panel li[aria-current]")).to_contain_text("The first answer.")
 
 
 @pytest.mark.parametrize("place", ["?show=workings&panel=tree", "/tree"])
@@ -88,6 +97,8 @@ def test_asking_differently_puts_the_old_text_into_the_composer(
     session = two_turns(server)
     page = visit(server, session + place)
     node = page.locator("#panel .nodes > li", has=page.locator("a", has_text="two"))
+    if place == "/tree":
+        node = opened(page, "two")
     node.get_by_role("button", name="Ask this differently").click()
     page.wait_for_url("**/sessions/*?edit=*", wait_until="load")
     expect(field(page)).to_have_value("two")
@@ -112,7 +123,7 @@ def test_a_branch_made_elsewhere_changes_the_open_pages(server: Server, visit: C
     body = {"sessionId": session.rpartition("/")[2], "leafId": first}
     assert server.post("/api/branch", body).status == 200
     moved_to_one(page)
-    expect(tree.locator("#panel [aria-current]")).to_contain_text("The first answer.")
+    expect(tree.locator("#panel li[aria-current]")).to_contain_text("The first answer.")
     expect(field(page)).to_have_value("half a thought")
     send(page, "another way")
     expect(said(page)).to_have_text(["one", "another way"])

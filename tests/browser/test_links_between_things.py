@@ -98,7 +98,7 @@ def test_from_page_to_page_each_link_arrives_at_the_same_thing(
     row = page.locator("#transcript #c-script-1-1")
     step.get_by_role("link", name="tree").click()
     arrived(page, f"{lesson}/tree", node)
-    node.get_by_role("link").first.click()
+    page.locator("#node").get_by_role("link", name="In the lesson").click()
     arrived(page, lesson, row)
     # With the timeline beside it, the lesson's own panel is what its rows lead to, the tree is a page of its own.
     row.locator("summary").click()
@@ -117,7 +117,9 @@ def test_in_a_lesson_the_step_of_a_folded_line_is_found_from_the_tree(
 ) -> None:
     page = visit(server, f"{lesson}/tree?show=lesson")
     page.locator("#panel summary", has_text="steps").click()
-    page.locator("#panel li.tool", has_text="read_file").get_by_role("link").first.click()
+    page.locator("#panel li.tool", has_text="read_file").locator("a.open").click()
+    expect(page.locator("#node")).to_contain_text("read_file")
+    page.locator("#node").get_by_role("link", name="In the lesson").click()
     row = page.locator("#transcript #c-script-1-1")
     arrived(page, lesson, row)
     expect(row).to_be_visible()

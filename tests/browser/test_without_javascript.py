@@ -97,8 +97,8 @@ def test_what_is_wrong_with_a_message_is_said_and_the_text_kept(server: Server, 
 def test_branch_undo_and_asking_differently(server: Server, open_page: Callable[..., Page]) -> None:
     session = made(server, "Ways", "one")
     page = open_page(f"{session}/tree")
-    node = page.locator("#panel .nodes > li", has=page.locator("a", has_text="one"))
-    node.get_by_role("button", name="Continue here").click()
+    page.locator("#panel .nodes a.open", has_text="one").click()
+    page.locator("#node").get_by_role("button", name="Continue here").click()
     page.wait_for_url("**/sessions/*#*")
     expect(page.locator("#moved")).to_contain_text('You went to "one".')
     expect(answers(page)).to_have_count(0)

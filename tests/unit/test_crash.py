@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from app.protocol.codec import decode_as
-from app.protocol.entries import Entry
+from app.protocol.entries import Entry, MessageEntry
 from app.protocol.events import (
     AgentEnd,
     AgentStart,
@@ -129,7 +129,7 @@ def check(left: Left, torn: int = 0) -> None:
     followed = FOLLOWED[0] in words
     if "prompt" in left.acknowledged or words:
         assert words == WHOLE + (FOLLOWED if followed else [])
-        assert runs[0].outcome == "done" and [entry.id for entry in runs[0].messages] == [entry.id for entry in path]
+        assert runs[0].outcome == "done" and runs[0].messages == [entry.id for entry in path]
         assert (left.effects, left.notes) == (["lesson.md"], {"lesson.md": NOTE})
     assert set(left.acknowledged.values()) <= {run.run_id for run in runs}
     assert followed or "follow-up" not in left.acknowledged
@@ -155,8 +155,9 @@ def check_events(left: Left, run_ids: list[str]) -> None:
     starts = [event.entry_id for event in of_run if isinstance(event, MessageStart)]
     assert starts == [event.entry_id for event in ends]
     kept = [event for event in ends if not event.discarded]
-    messages = runs_of(left.entries)[0].messages if run_ids else []
-    assert [(event.entry_id, event.message) for event in kept] == [(entry.id, entry.message) for entry in messages]
+    made = runs_of(left.entries)[0].messages if run_ids else []
+    said_by = {entry.id: entry.message for entry in left.entries if isinstance(entry, MessageEntry)}
+    assert [(event.entry_id, event.message) for event in kept] == [(name, said_by[name]) for name in made]
     results = [event.message.tool_call_id for event in kept if isinstance(event.message, ToolResultMessage)]
     assert len(results) == len(set(results))
     queues = [event.queue for event in logged if isinstance(event, QueueChanged)]

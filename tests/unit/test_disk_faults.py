@@ -168,7 +168,7 @@ def assert_whole(bench: Bench, live: LiveSession) -> None:
     for run in runs:
         assert len(ends_of(live, run.run_id)) == 1
         ended = [event for event in events_of(live, run.run_id) if isinstance(event, AgentEnd)]
-        assert [event.messages for event in ended] == [[entry.id for entry in run.messages]]
+        assert [event.messages for event in ended] == [run.messages]
     assert lasting(events_of(live)) == [record.event for record in logged.records]
 
 

@@ -10,13 +10,11 @@ from app.protocol.entries import (
     CustomEntry,
     Entry,
     MessageEntry,
-    SessionInfoEntry,
-    UnknownEntry,
+    ModelChangeEntry,
 )
 from app.protocol.messages import AssistantMessage, Message, ToolCall, UserMessage
-from app.runs.history import History, RunRecord, call_ids_on
-from tests.running import queue_of, runs_of
-from tests.support import call, say
+from app.runs.history import RunRecord
+from tests.running import history_of, queue_of, runs_of
 
 STAMP = "2026-01-02T03:04:05.678Z"
 HI = UserMessage(content="hi")
@@ -43,7 +41,7 @@ def queued(queue_id: str, status: str, text: str = "") -> Entry:
 
 
 def shape(runs: Iterable[RunRecord]) -> list[tuple[str, list[str], str | None]]:
-    return [(run.run_id, [entry.id for entry in run.messages], run.outcome) for run in runs]
+    return [(run.run_id, run.messages, run.outcome) for run in runs]
 
 
 def test_a_run_has_the_messages_between_its_start_and_its_end() -> None:
@@ -76,13 +74,13 @@ def test_odd_run_entries_are_passed_over() -> None:
 
 
 def test_the_newest_run_of_a_branch_made_its_newest_message() -> None:
-    first, second = [message("1"), message("2", "1")], [message("3", "1")]
-    history = History([begun("a"), *first, ended("a"), begun("b"), *second, ended("b")])
-    assert history.newest_run_on(first) == "a"
-    assert history.newest_run_on([first[0], *second]) == "b"
-    assert history.newest_run_on([message("foreign"), first[0], message("foreign2")]) == "a"
-    assert history.newest_run_on([message("foreign")]) is None
-    assert history.newest_run_on([]) is None
+    first, second = [message("1"), message("2", "1")], [message("3", "1"), message("foreign", "3")]
+    settings = ModelChangeEntry(id="m", parent_id="2", timestamp=STAMP, provider="p", model_id="x")
+    entries = [message("0"), begun("a"), *first, ended("a"), settings, begun("b"), *second[:1], ended("b"), second[1]]
+    history = history_of(entries)
+    assert [history.newest_run_at(name) for name in ("1", "2", "m")] == ["a", "a", "a"]
+    assert [history.newest_run_at(name) for name in ("3", "foreign")] == ["b", "b"], "also below what no run made"
+    assert [history.newest_run_at(name) for name in ("0", "nowhere", None)] == [None, None, None]
 
 
 def test_the_queue_is_what_was_added_and_neither_taken_removed_nor_returned() -> None:
@@ -104,23 +102,9 @@ def test_an_effect_counts_only_on_the_branch_of_its_call() -> None:
     begun_here = custom(TOOL_STARTED, {"toolCallId": "t", "target": "n", "before": "", "after": "h1"}, "here")
     begun_there = custom(TOOL_STARTED, {"toolCallId": "t", "target": "n", "before": "", "after": "h2"}, "there")
     entries: list[Entry] = [here, begun_here, there, begun_there]
-    found = History(entries).effect_begun(lambda: [here], "t")
+    found = history_of(entries).effect_begun(lambda entry_id: entry_id == "here", "t")
     assert found is not None and found.after == "h1"
-    assert History(entries).effect_begun(lambda: [here], "other") is None
-    assert History(entries).effect_begun(lambda: [message("elsewhere")], "t") is None
-    assert History([here, custom(TOOL_STARTED, {"toolCallId": "t"}, "here")]).effect_begun(lambda: [here], "t") is None
-
-
-def test_call_ids_are_those_of_the_path() -> None:
-    path = [message("1"), message("2", "1", call(("a", "A", {}), ("b", "B", {}))), message("3", "2", say("x"))]
-    assert call_ids_on(path) == {"a", "b"}
-    assert call_ids_on([]) == set()
-
-
-def test_the_latest_name_that_is_not_blank_counts() -> None:
-    def named(name: str | None) -> SessionInfoEntry:
-        return SessionInfoEntry(id="n", parent_id=None, timestamp=STAMP, name=name)
-
-    unknown = UnknownEntry(id="u", parent_id=None, timestamp=STAMP, type="later")
-    assert History([named("first"), named(" second "), named(" "), named(None), unknown]).name == "second"
-    assert History([unknown]).name == ""
+    assert history_of(entries).effect_begun(lambda entry_id: True, "other") is None
+    assert history_of(entries).effect_begun(lambda entry_id: False, "t") is None
+    incomplete = history_of([here, custom(TOOL_STARTED, {"toolCallId": "t"}, "here")])
+    assert incomplete.effect_begun(lambda entry_id: True, "t") is None

@@ -88,7 +88,7 @@ def recorded(folder: Path) -> Recorded:
 
 
 def asking_entry(live: LiveSession) -> str:
-    messages = runs_of(entries_of(live))[0].messages
+    messages = messages_of(runs_of(entries_of(live))[0], entries_of(live))
     return next(entry.id for entry in messages if isinstance(entry.message, AssistantMessage))
 
 
@@ -120,16 +120,20 @@ def test_repair_completes_every_cut_of_a_log(tmp_path: Path) -> None:
             for run in runs_of(whole.entries[:count]):
                 logged = [event for event in whole.events[:cut] if event.run_id == run.run_id]
                 uncut = [event for event in whole.events if event.run_id == run.run_id]
-                check_repair(run, logged, uncut)
+                check_repair(messages_of(run, whole.entries), logged, uncut)
 
 
-def check_repair(run: RunRecord, logged: list[Event], uncut: list[Event]) -> None:
-    made = missing_events(run, logged)
+def messages_of(run: RunRecord, entries: list[Entry]) -> list[MessageEntry]:
+    return [entry for entry in entries if isinstance(entry, MessageEntry) and entry.id in run.messages]
+
+
+def check_repair(messages: list[MessageEntry], logged: list[Event], uncut: list[Event]) -> None:
+    made = missing_events(messages, logged)
     assert all(event.recovered for event in made)
-    assert missing_events(run, [*logged, *made]) == []
+    assert missing_events(messages, [*logged, *made]) == []
     told, meant = keys([*logged, *made]), keys(uncut)
     same = common(told, meant)
-    stored = {entry.id for entry in run.messages}
+    stored = {entry.id for entry in messages}
     ended = {key[1] for key in told[:same] if key[0] == "message_end"}
     assert stored <= ended, "a stored message was not told"
     # Behind that only what was open is closed: a message that was never stored, and its turn.
@@ -171,19 +175,19 @@ def test_opening_completes_every_cut_of_a_log_once(tmp_path: Path) -> None:
 def test_recovered_messages_are_what_is_stored(tmp_path: Path) -> None:
     whole = recorded(tmp_path)
     for run in runs_of(whole.entries):
-        made = missing_events(run, [])
+        messages = messages_of(run, whole.entries)
+        made = missing_events(messages, [])
         ends = [event for event in made if isinstance(event, MessageEnd)]
-        assert [(event.entry_id, event.message) for event in ends] == [(e.id, e.message) for e in run.messages]
+        assert [(event.entry_id, event.message) for event in ends] == [(e.id, e.message) for e in messages]
         starts = [event.message for event in made if isinstance(event, MessageStart)]
         assert all(m.content == [] for m in starts if isinstance(m, AssistantMessage | ToolResultMessage))
 
 
-def run_with(*messages: Any) -> RunRecord:
-    """A run of these messages; their entries are e0, e1 and so on."""
-    entries = [
+def run_with(*messages: Any) -> list[MessageEntry]:
+    """The entries of a run with these messages: e0, e1 and so on."""
+    return [
         MessageEntry(id=f"e{at}", parent_id=None, timestamp="", message=message) for at, message in enumerate(messages)
     ]
-    return RunRecord("r", entries)
 
 
 USER = UserMessage(content=[TextContent(text="q")])

@@ -1,10 +1,12 @@
 """What the model was sent for each answer: how much, and what of it was new."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from app.protocol.entries import (
     LEAF,
@@ -16,6 +18,7 @@ from app.protocol.entries import (
     LabelEntry,
     MessageEntry,
 )
+from app.protocol.estimate import estimate_message, estimate_tokens
 from app.protocol.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -27,12 +30,12 @@ from app.protocol.messages import (
     UserMessage,
 )
 from app.sessions.context import build_context
-from app.web.context_fill import characters_of
-from app.web.sent import Part, Sent, sent_of, tokens_of
-from tests.support import call, say
+from app.sessions.window import window_of
+from app.web.sent import Part, Sent, sent_of
+from tests.support import Read, call, say
 
 STAMP = "2026-01-02T03:04:05.678Z"
-FIXED = 400
+FIXED = 100
 
 
 def entry(entry_id: str, message: Message) -> MessageEntry:
@@ -57,6 +60,13 @@ def compaction(entry_id: str, summary: str, first_kept: str) -> CompactionEntry:
     )
 
 
+def requests(path: Sequence[Entry], fixed: int = 0, partial_id: str | None = None) -> Mapping[str, Sent]:
+    above = [None, *(entry.id for entry in path)]
+    chained = [replace(entry, parent_id=parent) for entry, parent in zip(path, above, strict=False)]
+    read: Any = Read(chained)
+    return sent_of(read, window_of(read, read.leaf), fixed, partial_id)
+
+
 def words(sent: Sent) -> list[str]:
     return [f"{part.kind}: {part.text}" for part in sent.new]
 
@@ -71,7 +81,7 @@ def test_each_request_holds_all_before_it_and_says_what_is_new() -> None:
         user("v", "Why?"),
         tutor("e"),
     ]
-    sent = sent_of(path, FIXED)
+    sent = requests(path, FIXED)
     assert list(sent) == ["a", "b", "e"]
     assert [words(one) for one in sent.values()] == [
         ["user: Where?"],
@@ -84,10 +94,9 @@ def test_each_request_holds_all_before_it_and_says_what_is_new() -> None:
 
 def test_tokens_are_one_for_four_characters_with_instructions_and_tools_among_them() -> None:
     path = [user("u", "x" * 41), tutor("a", "y" * 40), user("v", "z"), tutor("b")]
-    assert [one.tokens for one in sent_of(path, FIXED).values()] == [111, 121]
-    assert [(one.tokens, one.fixed) for one in sent_of(path, 0).values()] == [(11, 0), (21, 0)]
-    assert [tokens_of(count) for count in (0, 1, 4, 5)] == [0, 1, 1, 2]
-    assert [part.tokens for part in sent_of(path, FIXED)["b"].new] == [10, 1]
+    assert [one.tokens for one in requests(path, FIXED).values()] == [111, 122]
+    assert [(one.tokens, one.fixed) for one in requests(path).values()] == [(11, 0), (22, 0)]
+    assert [part.tokens for part in requests(path, FIXED)["b"].new] == [10, 1]
 
 
 def test_after_a_compaction_all_is_new_and_what_it_replaced_is_gone() -> None:
@@ -101,13 +110,10 @@ def test_after_a_compaction_all_is_new_and_what_it_replaced_is_gone() -> None:
         tutor("c"),
         tutor("d"),
     ]
-    sent = sent_of(path, 0)
+    sent = requests(path)
     assert words(sent["c"]) == ["summary: They spoke.", "user: kept", "tutor: kept too", "user: next"]
-    assert (sent["c"].messages, sent["c"].earlier, sent["c"].tokens) == (
-        4,
-        0,
-        tokens_of(len("They spoke.keptkept toonext")),
-    )
+    kept = sum(map(estimate_tokens, ("They spoke.", "kept", "kept too", "next")))
+    assert (sent["c"].messages, sent["c"].earlier, sent["c"].tokens) == (4, 0, kept)
     assert words(sent["d"]) == ["tutor: tells"]
     assert sent["b"].messages == 3 and sent["b"].tokens > 1_000, "what was sent before it stays as it was"
 
@@ -123,18 +129,18 @@ def test_summaries_of_branches_notes_and_shell_commands_are_sent_and_bookkeeping
         user("u", "on"),
         tutor("a"),
     ]
-    sent = sent_of(path, 0)["a"]
+    sent = requests(path)["a"]
     assert words(sent) == ["summary: Another way was left.", "note: a hint", "note: ls -l", "user: on"]
-    assert sent.tokens == tokens_of(len("Another way\nwas left.a hintls -lmuchon"))
+    assert sent.tokens == sum(map(estimate_tokens, ("Another way\nwas left.", "a hint", "ls -l", "much", "on")))
 
 
 def test_the_message_being_written_has_been_sent_what_is_there_so_far() -> None:
     path: list[Entry] = [user("u", "one"), tutor("a"), user("v", "two")]
-    assert words(sent_of(path, FIXED, "p")["p"]) == ["tutor: tells", "user: two"]
-    assert sent_of([], FIXED, "p")["p"] == Sent(0, 100, 100, ())
-    stored = sent_of([*path, tutor("p")], FIXED, "p")
+    assert words(requests(path, FIXED, "p")["p"]) == ["tutor: tells", "user: two"]
+    assert requests([], FIXED, "p")["p"] == Sent(0, 100, 100, [])
+    stored = requests([*path, tutor("p")], FIXED, "p")
     assert words(stored["p"]) == ["tutor: tells", "user: two"], "once it is stored, it is not counted to itself"
-    assert "p" not in sent_of(path, FIXED)
+    assert "p" not in requests(path, FIXED)
 
 
 def test_a_hostile_message_is_named_in_one_short_line() -> None:
@@ -195,7 +201,7 @@ def answers(path: Sequence[Entry]) -> list[int]:
 @settings(max_examples=60, deadline=None)
 @given(paths(), st.integers(0, 9_999))
 def test_a_request_is_what_the_context_before_the_answer_holds(path: list[Entry], fixed: int) -> None:
-    sent = sent_of(path, fixed, "partial")
+    sent = requests(path, fixed, "partial")
     places = [*answers(path), len(path)]
     names = [*(path[place].id for place in places[:-1]), "partial"]
     assert list(sent) == names
@@ -203,7 +209,7 @@ def test_a_request_is_what_the_context_before_the_answer_holds(path: list[Entry]
         context = build_context(path[:place]).messages
         one = sent[name]
         assert one.messages == len(context)
-        assert one.tokens == tokens_of(sum(map(characters_of, context)) + fixed)
+        assert one.tokens == sum(map(estimate_message, context)) + fixed
         assert [part.message for part in one.new] == context[one.earlier :]
     for (before, _), (place, name) in pairwise(zip(places, names, strict=True)):
         if not any(isinstance(one, CompactionEntry) for one in path[before:place]):

@@ -88,7 +88,7 @@ def test_a_prompt_runs_to_its_end_and_tells_it_once(make: Make) -> None:
     end = events[-1]
     assert (end.status, end.leaf_id, end.last_seq, end.session_id) == ("done", live.session.leaf_id, end.seq, live.id)
     made = next(event for event in events if isinstance(event, AgentEnd)).messages
-    assert made == [entry.id for entry in snapshot.path]
+    assert made == [entry.id for entry in snapshot.session.path()]
     assert [event.entry_id for event in events if isinstance(event, MessageEnd)] == made
     assert (snapshot.newest_run, snapshot.run_id, snapshot.interrupted) == (run.run_id, None, None)
     assert [(r.run_id, r.outcome) for r in runs_of(entries_of(live))] == [(run.run_id, "done")]
@@ -283,13 +283,13 @@ def test_the_next_message_is_the_child_of_the_entry_that_was_chosen(make: Make) 
     supervisor = make(say("one"), say("two"), say("three"))
     live = ask(supervisor, "a").live
     ask(supervisor, "b")
-    first, answer = live.snapshot().path[:2]
+    first, answer = live.session.path()[:2]
     live.move(answer.id)
     assert live.session.leaf_id == answer.id
     moved = [event for event in events_of(live) if isinstance(event, LeafMoved)]
     assert [event.leaf_id for event in moved] == [answer.id]
     ask(supervisor, "c")
-    path = live.snapshot().path
+    path = live.session.path()
     assert [entry.parent_id for entry in path] == [None, first.id, answer.id, path[2].id]
     assert said(live.snapshot().messages) == ["user: a", "assistant: one", "user: c", "assistant: three"]
     supervisor.close()
@@ -299,7 +299,7 @@ def test_the_next_message_is_the_child_of_the_entry_that_was_chosen(make: Make) 
 def test_a_move_outlives_a_restart_and_moving_to_the_leaf_does_nothing(make: Make) -> None:
     supervisor = make(say("one"), say("two"))
     live = ask(supervisor, "a").live
-    first = live.snapshot().path[0].id
+    first = live.session.path()[0].id
     live.move(first)
     size = len(live.session.entries)
     live.move(first)
@@ -309,14 +309,14 @@ def test_a_move_outlives_a_restart_and_moving_to_the_leaf_does_nothing(make: Mak
     assert again.open(live.id).session.leaf_id == first
     again.open(live.id).move(None)
     ask(again, "fresh")
-    path = again.open(live.id).snapshot().path
+    path = again.open(live.id).session.path()
     assert path[0].parent_id is None and said(again.open(live.id).snapshot().messages)[0] == "user: fresh"
 
 
 def test_a_move_to_a_side_entry_goes_to_the_entry_that_it_hangs_on(make: Make) -> None:
     supervisor = make(say("one"), say("two"))
     live = ask(supervisor, "a").live
-    first, last = live.snapshot().path
+    first, last = live.session.path()
     live.rename("named")
     run_end = next(entry.id for entry in reversed(entries_of(live)) if entry.parent_id == last.id)
     live.move(first.id)
@@ -339,7 +339,7 @@ def test_a_move_to_nowhere_is_refused(make: Make) -> None:
 def test_calls_without_result_at_the_leaf_get_an_error_before_the_next_message(make: Make) -> None:
     supervisor = make(call(("1", "A", {}), ("2", "A", {})), say("one"), say("two"), tools=[tool("A")])
     live = ask(supervisor, "a").live
-    asking, result = live.snapshot().path[1:3]
+    asking, result = live.session.path()[1:3]
     live.move(asking.id)
     begun = ask(supervisor, "b")
     expected = ["user: a", "assistant: [1][2]", "result 1!", "result 2!", "user: b", "assistant: two"]
@@ -358,7 +358,7 @@ def test_a_call_that_was_begun_and_lost_its_result_is_not_said_to_be_unbegun(mak
 
     supervisor = make(call(("1", "W", {})), say("one"), say("two"), tools=[tool("W", write)])
     live = ask(supervisor, "a").live
-    live.move(live.snapshot().path[1].id)
+    live.move(live.session.path()[1].id)
     ask(supervisor, "b")
     result = live.snapshot().messages[2]
     assert result.is_error and "unknown" in text_of(result.content)  # type: ignore[union-attr]
@@ -541,7 +541,7 @@ def test_an_interrupted_run_is_continued_under_its_own_id(make: Make) -> None:
     assert len(discarded) == 1 and discarded[0].recovered
     assert len(ends_of(live, run_id)) == 1
     assert next(event for event in events if isinstance(event, AgentEnd)).messages == [
-        entry.id for entry in live.snapshot().path
+        entry.id for entry in live.session.path()
     ]
 
 
@@ -599,7 +599,7 @@ def test_readers_are_told_on_opening_what_the_log_missed_of_queue_leaf_and_name(
     live = ask(supervisor).live
     log = tmp_path / "runs" / f"{live.id}.jsonl"
     before = log.read_bytes()
-    first = live.snapshot().path[0].id
+    first = live.session.path()[0].id
     live.rename("named")
     live.move(first)
     supervisor.close()
@@ -762,7 +762,7 @@ def test_an_unknown_session_is_not_found(make: Make) -> None:
 
 def test_what_a_person_says_with_lone_surrogates_is_stored_and_told(make: Make) -> None:
     begun = ask(make(say("one")), "half \ud83d")
-    entry = begun.live.snapshot().path[0]
+    entry = begun.live.session.path()[0]
     assert isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage)
     assert text_of(entry.message.content) == "half \ufffd"
     assert not any(isinstance(found, UnknownEntry) for found in entries_of(begun.live))

@@ -691,6 +691,11 @@ def test_an_empty_post_makes_a_session_without_name(client: FlaskClient) -> None
         "queue",
         "returned",
         "readOnly",
+        "labels",
+        "mainLine",
+        "branches",
+        "contextTokens",
+        "parentSession",
         "problems",
     }
 

@@ -423,7 +423,7 @@ def test_a_source_has_each_line_once(lines: list[str]) -> None:
     for name in ("a.txt", "a.py"):
         source = source_of(lines, name)
         assert [line.number for line in source.lines] == list(range(1, len(lines) + 1))
-        shown = [page(str(line.html)).get_text() for line in source.lines]
+        shown = [page(f"<i>{line.html}</i>").get_text() for line in source.lines]
         assert shown == [line.replace("\u2028", "\ufffd").replace("\u2029", "\ufffd") for line in lines]
 
 

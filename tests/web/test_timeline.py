@@ -28,15 +28,23 @@ from app.protocol.messages import AssistantMessage, Message, TextContent, ToolCa
 from app.protocol.model import TextDelta, ThinkingStart
 from app.protocol.tools import ToolDefinition, ToolResult
 from app.runs.workings import Workings
-from app.web.context_fill import CHARACTERS_A_TOKEN, fill
+from app.web.context_fill import fill
 from app.web.preferences import Preferences
-from app.web.timeline import SHOWN_TURNS, Row, timeline, timeline_values, turn_numbers
+from app.web.timeline import SHOWN_TURNS, Row, timeline_values
+from app.web.timeline import timeline as timeline_of
 from app.web.tools_panel import tool_item, tools_values
 from tests.support import call, say
 from tests.web.helpers import page, say_to
 
 START = 1_767_323_045_000
 RUN = "run_1"
+
+
+def timeline(path: list[MessageEntry], workings: Workings, partial_id: str | None = None, **more: Any) -> Any:
+    """The timeline of a path whose turns are numbered from its beginning."""
+    ids = [entry.id for entry in path if isinstance(entry.message, AssistantMessage)]
+    ids += [partial_id] if partial_id is not None and partial_id not in ids else []
+    return timeline_of(path, workings, numbers={name: at for at, name in enumerate(ids, 1)}, **more)
 
 
 class Told:
@@ -241,13 +249,6 @@ def test_a_clock_that_was_set_back_gives_no_negative_times() -> None:
     assert all((row.at or 0) >= 0 and (row.took or 0) >= 0 for row in turn.rows)
 
 
-def test_numbers_count_the_tutors_messages_on_the_path() -> None:
-    told = two_turns()
-    assert turn_numbers(told.path) == {"a": 1, "b": 2}
-    assert turn_numbers(told.path, "p") == {"a": 1, "b": 2, "p": 3}
-    assert turn_numbers(told.path, "b") == {"a": 1, "b": 2}
-
-
 def test_only_the_newest_turns_are_shown_unless_all_are_asked_for() -> None:
     told = Told()
     for number in range(SHOWN_TURNS + 3):
@@ -266,11 +267,9 @@ def test_results_go_to_the_newest_message_that_asked_for_them() -> None:
     assert (first.rows[-1].state, second.rows[-1].state) == ("done", "failed")
 
 
-def test_the_fill_of_the_context_is_estimated_from_its_characters() -> None:
-    told = Told()
-    assert fill(told.path, 100) is None
-    told.entry("u", UserMessage(content="x" * 40 * CHARACTERS_A_TOKEN))
-    known, unknown, over = fill(told.path, 160), fill(told.path, None), fill(told.path, 10)
+def test_the_fill_of_the_context_is_drawn_to_the_window() -> None:
+    assert fill(0, 100) is None
+    known, unknown, over = fill(40, 160), fill(40, None), fill(40, 10)
     assert known is not None and (known.tokens, known.window, known.width) == (40, 160, 25.0)
     assert unknown is not None and (unknown.tokens, unknown.window) == (40, None)
     assert over is not None and over.width == 100.0
@@ -318,7 +317,7 @@ def test_rows_link_to_message_call_and_tree(shown: Callable[..., Tag]) -> None:
     for base in ("", "/sessions/s"):
         panel = shown("timeline", timeline=timeline(told.path, told.workings), base=base)
         hrefs = {link["href"] for link in panel.select("a")}
-        assert {f"{base}#m-a", f"{base}#c-c", "/tree#n-a", "/tree#n-result-c"} <= hrefs
+        assert {f"{base}#m-a", f"{base}#c-c", "/tree?node=a#n-a", "/tree?node=result-c#n-result-c"} <= hrefs
     assert panel.select_one("li#tc-c") is not None
 
 
@@ -340,12 +339,10 @@ def test_only_raw_rows_have_numbers_and_the_exact_time(shown: Callable[..., Tag]
 
 
 def test_the_ruler_says_how_full_the_context_is(shown: Callable[..., Tag]) -> None:
-    told = Told()
-    told.entry("u", UserMessage(content="x" * 3140 * CHARACTERS_A_TOKEN))
     empty = timeline([], Workings())
-    known = shown("timeline", timeline=empty, fill=fill(told.path, 8192))
+    known = shown("timeline", timeline=empty, fill=fill(3140, 8192))
     assert "3,140 of 8,192 tokens (estimated)" in words(known) and known.select_one("svg.ruler .fill") is not None
-    unknown = shown("timeline", timeline=empty, fill=fill(told.path, None))
+    unknown = shown("timeline", timeline=empty, fill=fill(3140, None))
     assert "about 3,140 tokens" in words(unknown) and unknown.select_one("svg.ruler") is None
 
 

@@ -12,7 +12,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from app.settings import Settings
-from app.web.tree import PANEL_ROWS, tree_values
+from app.web.tree import PAGE_ROWS, PANEL_ROWS, tree_values
 from tests.support import FakeModel, call, say
 from tests.web.helpers import Gate, page, say_to, settle, start
 
@@ -23,8 +23,8 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror=y hx-get=/z>\"'&amp;`</de
 STAMP = "2026-01-02T03:04:05.678Z"
 
 
-def tree_page(client: FlaskClient, session_id: str, show: str = "lesson") -> BeautifulSoup:
-    response = client.get(f"/sessions/{session_id}/tree?show={show}")
+def tree_page(client: FlaskClient, session_id: str, show: str = "lesson", **query: str) -> BeautifulSoup:
+    response = client.get(f"/sessions/{session_id}/tree", query_string={"show": show, **query})
     assert response.status_code == 200
     return page(response.data)
 
@@ -36,6 +36,13 @@ def panel(client: FlaskClient, session_id: str, show: str = "lesson", *, oob: bo
     template = app.jinja_env.get_template("partials/tree.html")
     with app.app_context():
         return page(template.render(**tree_values(picture, base="", everything=False, show=show), oob=oob))
+
+
+def opened(client: FlaskClient, session_id: str, entry_id: str, show: str = "lesson") -> BeautifulSoup:
+    """What a row of the page opens: what is there, and what can be done there."""
+    node = tree_page(client, session_id, show, node=entry_id).find(id="node")
+    assert isinstance(node, Tag)
+    return page(str(node))
 
 
 def nodes(soup: BeautifulSoup) -> list[Tag]:
@@ -101,10 +108,13 @@ def test_the_page_lists_messages_folds_steps_and_says_where_you_are(client: Flas
     summary = rows[2].summary
     assert summary is not None and summary.get_text() == "2 steps"
     assert len(rows[2].select("ol > li")) == 2
-    here = soup.select("[aria-current=true] strong.here")
+    here = soup.select("li[aria-current=true] > strong.here")
     assert [word.get_text() for word in here] == ["You are here"]
     assert rows[3]["aria-current"] == "true" and button(rows[3], "Continue here") is None
-    assert all(button(row, "Continue here") for row in rows[:2])
+    assert button(rows[0], "Continue here") and not button(rows[1], "Continue here"), "a row opens what can be done"
+    assert [str(link["href"]) for link in rows[1].select("a.open")] == [
+        f"/sessions/{session_id}/tree?node={entry_ids(client, session_id)[0]}#{rows[1]['id']}"
+    ]
     assert all("on" in row["class"] for row in rows)
 
 
@@ -127,8 +137,8 @@ def test_rows_of_the_path_link_into_the_lesson_on_the_page_and_beside_it(client:
     ids = entry_ids(client, session_id)
     call_id = client.get("/api/session").json["messages"][1]["content"][-1]["id"]
     anchors = [f"#m-{ids[0]}", f"#m-{ids[1]}", f"#c-{call_id}", f"#m-{ids[3]}"]
-    on_page = [str(link["href"]) for link in tree_page(client, session_id, "workings").select("ol.nodes a")]
-    assert on_page == [f"/sessions/{session_id}{anchor}" for anchor in anchors]
+    on_page = [opened(client, session_id, one).select_one(".links a")["href"] for one in ids]  # type: ignore[index]
+    assert on_page == [f"/sessions/{session_id}?around={one}{anchor}" for one, anchor in zip(ids, anchors, strict=True)]
     assert [str(link["href"]) for link in panel(client, session_id, "raw").select("ol.nodes a")] == anchors
     assert [str(node["id"]) for node in nodes(panel(client, session_id, "raw"))] == [f"n-{one}" for one in ids]
     lesson = page(client.get(f"/sessions/{session_id}?show=raw").data)
@@ -147,6 +157,7 @@ def test_a_session_without_messages_says_so(client: FlaskClient) -> None:
     soup = tree_page(client, session_id)
     assert "Nothing has been said here yet" in soup.select_one("#panel").get_text()  # type: ignore[union-attr]
     assert not soup.select("#panel button")
+    assert not tree_page(client, session_id, node="nothing").find(id="node")
 
 
 # Moving
@@ -158,7 +169,8 @@ def test_continue_here_moves_by_post_303_get_and_the_other_branch_stays_in_the_t
     soup = tree_page(client, session_id)
     answer = nodes(soup)[1]
     target = str(answer["id"]).removeprefix("n-")
-    response = press(client, soup, button(answer, "Continue here"))
+    there = opened(client, session_id, target)
+    response = press(client, there, button(there, "Continue here"))
     assert (response.status_code, response.headers["Location"]) == (303, f"/sessions/{session_id}#m-{target}")
     assert leaf(client, session_id) == target
     moved = tree_page(client, session_id)
@@ -168,12 +180,14 @@ def test_continue_here_moves_by_post_303_get_and_the_other_branch_stays_in_the_t
     first, second = node_of(soup, "what is in README.md?"), node_of(soup, "another way")
     assert "2 branches begin here" in soup.find(id=answer["id"]).get_text()  # type: ignore[union-attr]
     assert [node.select_one(".branch").get_text() for node in (first, second)] == [  # type: ignore[union-attr]
-        "Branch 1 of 2",
-        "Branch 2 of 2, the one you are in",
+        "Branch 1 of 2 fold",
+        "Branch 2 of 2, the one you are in fold",
     ]
     assert ["on" in node["class"] for node in (first, second)] == [False, True]
     assert "d0" in answer["class"] and "d1" in first["class"] and "d1" in second["class"]
-    assert not first.select("a") and second.select("a")
+    ids = [str(node["id"]).removeprefix("n-") for node in (first, second)]
+    leads = ["In the lesson" in opened(client, session_id, one).get_text() for one in ids]
+    assert leads == [False, True]
     assert "end of this branch" in soup.get_text()
 
 
@@ -194,14 +208,14 @@ def test_the_start_can_be_gone_back_to(client: FlaskClient) -> None:
 def test_a_move_to_a_tool_result_leads_to_its_call(client: FlaskClient) -> None:
     session_id = say_to(client, "list files")["sessionId"]
     call_id = client.get("/api/session").json["messages"][1]["content"][-1]["id"]
-    soup = tree_page(client, session_id)
-    step = soup.select("ol.nodes details li")[1]
-    assert press(client, soup, button(step, "Continue here")).headers["Location"].endswith(f"#c-{call_id}")
+    step = tree_page(client, session_id).select("ol.nodes details li")[1]
+    there = opened(client, session_id, str(step["id"]).removeprefix("n-"))
+    assert press(client, there, button(there, "Continue here")).headers["Location"].endswith(f"#c-{call_id}")
 
 
 def test_htmx_gets_nothing_back_since_the_move_comes_through_the_stream(client: FlaskClient) -> None:
     session_id = say_to(client, "hello")["sessionId"]
-    soup = tree_page(client, session_id)
+    soup = panel(client, session_id)
     pressed = button(nodes(soup)[0], "Continue here")
     assert pressed is not None
     form = pressed.find_parent("form")
@@ -215,7 +229,8 @@ def test_a_message_of_ones_own_can_be_asked_differently(client: FlaskClient) -> 
     session_id = say_to(client, "hello")["sessionId"]
     say_to(client, "second", sessionId=session_id)
     ids = entry_ids(client, session_id)
-    soup = tree_page(client, session_id)
+    soup = panel(client, session_id)
+    assert button(opened(client, session_id, ids[2]), "Ask this differently")
     pressed = button(node_of(soup, "second"), "Ask this differently")
     assert pressed is not None
     form = soup.find("form", id=pressed["form"])
@@ -273,13 +288,15 @@ def test_while_a_run_works_nothing_can_be_moved_and_the_tree_says_why(new_app: N
     held.wait()
     for soup in (tree_page(client, session_id), panel(client, session_id)):
         assert "Stop the run to move" in soup.select_one("#panel .note").get_text()  # type: ignore[union-attr]
-        buttons = soup.select("#panel button")
+        buttons = soup.select("#panel button[name=entry]")
         assert buttons and all(one.has_attr("disabled") for one in buttons)
     response = client.post(f"/sessions/{session_id}/branch", data={"entry": ""})
     assert response.status_code == 409 and "A run is working" in page(response.data).get_text()
     held.open.set()
     settle(client, run_id)
-    assert not any(one.has_attr("disabled") for one in tree_page(client, session_id).select("#panel button"))
+    assert not any(
+        one.has_attr("disabled") for one in tree_page(client, session_id).select("#panel button[name=entry]")
+    )
 
 
 def test_a_session_that_is_read_only_can_be_looked_at_but_not_moved(new_app: NewApp, settings: Settings) -> None:
@@ -289,7 +306,9 @@ def test_a_session_that_is_read_only_can_be_looked_at_but_not_moved(new_app: New
     client = new_app().test_client()
     soup = tree_page(client, name)
     assert "Read-only" in soup.select_one("#panel .note").get_text()  # type: ignore[union-attr]
-    assert all(one.has_attr("disabled") for one in soup.select("#panel button"))
+    changing = soup.select("#panel form[method=post] button:not([formaction])")
+    copies = [one for one in changing if "Copy" in one.get_text()]
+    assert len(copies) == 1 and all(one.has_attr("disabled") for one in changing if one not in copies)
 
 
 def test_the_tree_grows_while_the_run_goes_on(new_app: NewApp, gate: NewGate) -> None:
@@ -320,7 +339,11 @@ def test_beside_the_lesson_a_large_tree_is_short_and_leads_to_the_whole_one(
     assert gap["href"] == f"/sessions/{name}/tree" and gap.get_text() == "… 280 more rows: open the whole tree"
     assert len(str(soup)) < 120_000
     whole = tree_page(client, name)
-    assert len(nodes(whole)) == 400 and not whole.select("li.gap")
+    assert len(nodes(whole)) == PAGE_ROWS and len(str(whole)) < 400_000
+    (gap,) = whole.select("li.gap a")
+    assert gap.get_text() == "… 150 rows are left out here"
+    further = page(client.get(str(gap["href"]).partition("#")[0]).data)
+    assert further.find(id=str(gap["href"]).partition("#")[2]), "the gap leads to what it left out"
 
 
 def test_a_tree_too_large_for_its_page_says_so(
@@ -330,7 +353,6 @@ def test_a_tree_too_large_for_its_page_says_so(
     soup = tree_page(new_app().test_client(), written(settings, "large", *chain(30)))
     assert "This tree has 30 rows. The 10 nearest" in soup.select_one("#panel .note").get_text()  # type: ignore[union-attr]
     assert [gap.get_text() for gap in soup.select("li.gap")] == ["… 20 rows are left out here"]
-    assert not soup.select("li.gap a")
 
 
 def test_rails_end_at_three_and_the_rest_is_a_number(new_app: NewApp, settings: Settings) -> None:
@@ -360,12 +382,12 @@ def test_texts_names_and_ids_from_elsewhere_stay_text(new_app: NewApp, settings:
     response = client.get(f"/sessions/{name}/tree?show={show}")
     soup = page(response.data)
     assert "49" not in soup.select_one("#panel").get_text()  # type: ignore[union-attr]
-    assert not soup.select("#panel script, #panel img, #panel [hx-get], #panel [onerror]")
+    assert not soup.select("#panel script, #panel img, #panel [onerror], #panel [hx-get='/z']")
     assert HOSTILE[:40] in nodes(soup)[0].get_text()
     all_ids = [str(tag["id"]) for tag in soup.find_all(id=True)]
     assert len(all_ids) == len(set(all_ids)) and all(" " not in one for one in all_ids)
-    pressed = button(nodes(soup)[0], "Continue here")
-    assert press(client, soup, pressed).status_code == 303
+    there = opened(client, name, bad_id, show)
+    assert press(client, there, button(there, "Continue here")).status_code == 303
     assert leaf(client, name) == bad_id
 
 

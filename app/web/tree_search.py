@@ -1,0 +1,72 @@
+"""Finding entries of a session by their labels and words."""
+
+from dataclasses import dataclass
+
+from app.protocol.entries import Entry, MessageEntry
+from app.protocol.messages import AssistantMessage, tool_calls_of
+from app.sessions.outline import SHADOWED, SHOWN
+from app.sessions.store import Session
+from app.web.tree_view import tools_of, words_of
+
+MOST_FOUND = 200
+"""Rows that a search shows: the newest."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search has found: ``nodes`` says by position which entries are shown, ``hits`` how many there are."""
+
+    nodes: bytearray
+    hits: int
+
+    @property
+    def cut(self) -> bool:
+        """Whether there are more than are shown."""
+        return self.hits > MOST_FOUND
+
+
+def find(session: Session, count: int, words: str) -> Found:
+    """Returns where all of the blank-separated ``words`` occur, whatever their case, in a node's label, role or text.
+
+    Reads each of the first ``count`` entries once and keeps none of them.
+    """
+    wanted = words.casefold().split()
+    outline = session.outline
+    nodes = bytearray(count)
+    hits = 0
+    for at in range(count - 1, -1, -1):
+        if not outline.flags[at] & SHOWN or outline.flags[at] & SHADOWED:
+            continue
+        text = _text(session.at(at).entry, outline.labels.get(outline.ids[at], ""))
+        if all(word in text for word in wanted):
+            hits += 1
+            nodes[at] = hits <= MOST_FOUND
+    return Found(nodes, hits)
+
+
+def _text(entry: Entry, label: str) -> str:
+    text, kind = words_of(entry)
+    parts = [label, kind, text, *tools_of(entry)]
+    if isinstance(entry, MessageEntry):
+        parts.append(str(entry.message.__struct_config__.tag))
+        if isinstance(entry.message, AssistantMessage):
+            parts += [value for call in tool_calls_of(entry.message) for value in map(str, call.arguments.values())]
+    return "\n".join(parts).casefold()
+
+
+def marked(text: str, words: str) -> list[tuple[str, bool]]:
+    """Returns a text in pieces, each with whether it is one of the words that were searched for."""
+    wanted = [word for word in words.casefold().split() if word]
+    folded = text.casefold()
+    if not wanted or len(folded) != len(text):  # a letter that folds into two would shift all behind it
+        return [(text, False)]
+    pieces: list[tuple[str, bool]] = []
+    start = 0
+    while start < len(text):
+        hits = [(at, len(word)) for word in wanted if (at := folded.find(word, start)) >= 0]
+        if not hits:
+            break
+        at, length = min(hits, key=lambda hit: (hit[0], -hit[1]))
+        pieces += [(text[start:at], False), (text[at : at + length], True)]
+        start = at + length
+    return [(piece, hit) for piece, hit in (*pieces, (text[start:], False)) if piece]
