@@ -96,9 +96,9 @@ def _take(lists: Sequence[_List], speeches: Iterable[Spoken]) -> None:
     waiting: list[tuple[str, str]] = []
     for spoken in speeches:
         if spoken.who == PERSON:
-            answered.add(answer)
+            answered.add(answer, once=True)
             answer = ""
-            asked.add(_line(spoken.text))
+            asked.add(_line(spoken.text), once=True)
         elif spoken.who == TUTOR:
             answer = _first_sentence(spoken.text)
         elif spoken.who.startswith(CALL):
@@ -112,7 +112,7 @@ def _take(lists: Sequence[_List], speeches: Iterable[Spoken]) -> None:
                     _take_file(read, written, *call)
         else:
             answered.add(_first_sentence(spoken.text) if spoken.who.startswith("Summary") else "")
-    answered.add(answer)
+    answered.add(answer, once=True)
     # Without its result it may have been left out of the text, as in the summary of a branch.
     for call in waiting:
         _take_file(read, written, *call)

@@ -317,7 +317,9 @@ def test_rows_link_to_message_call_and_tree(shown: Callable[..., Tag]) -> None:
     for base in ("", "/sessions/s"):
         panel = shown("timeline", timeline=timeline(told.path, told.workings), base=base)
         hrefs = {link["href"] for link in panel.select("a")}
-        assert {f"{base}#m-a", f"{base}#c-c", "/tree?node=a#n-a", "/tree?node=result-c#n-result-c"} <= hrefs
+        around = f"{base}?around=a" if base else ""
+        tree = {"/tree?node=a#n-a", "/tree?node=result-c#n-result-c"}
+        assert {f"{around}#m-a", f"{around}#c-c"} | tree <= hrefs
     assert panel.select_one("li#tc-c") is not None
 
 
