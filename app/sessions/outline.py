@@ -286,6 +286,9 @@ class Outline:
     def _open_cycles(self) -> None:
         """Makes the first entry of each circle a root. A side entry in one leads nowhere."""
         done = bytearray(len(self.ids))
+        first_seen: dict[str, int] = {}
+        for at, entry_id in enumerate(self.ids):
+            first_seen.setdefault(entry_id, at)
         self.cycles = []
         for start in range(len(self.ids)):
             trail: dict[int, None] = {}
@@ -295,7 +298,7 @@ class Outline:
                 at = self.parents[at]
             if at >= 0 and at in trail:
                 circle = list(trail)[list(trail).index(at) :]
-                first = min(circle)
+                first = min(circle, key=lambda at: first_seen[self.ids[at]])
                 self.cycles.append(self.ids[first])
                 self.parents[first] = NONE
                 if self.flags[first] & SIDE:
