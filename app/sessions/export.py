@@ -92,7 +92,8 @@ def markdown(title: str, parts: Iterable[tuple[str, Iterable[tuple[Entry, str]]]
 
 
 def _head(entry: Entry, label: str) -> str:
-    moment = usable_ms(entry.message.timestamp) if isinstance(entry, MessageEntry) else iso_to_ms(entry.timestamp)
+    stated = usable_ms(entry.message.timestamp) if isinstance(entry, MessageEntry) else None
+    moment = stated or usable_ms(iso_to_ms(entry.timestamp))
     time = f" · {ms_to_iso(moment)[:16].replace('T', ' ')}" if moment else ""
     return f"## {_speaker(entry)}{time}{f' · {_escaped(label)}' if label else ''}"
 
