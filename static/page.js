@@ -73,19 +73,31 @@
     addEventListener("resize", look, { passive: true });
     look();
     // Scrolling up to where the messages begin loads those before them; that is no new text.
+    // What is read stays where it is: by our own hand, since browsers do not hold a page that is at its top.
     let loading = false;
+    const root = document.documentElement;
     addEventListener("scroll", () => {
       const more = document.querySelector(".earlier a");
       if (more && !loading && !following && more.getBoundingClientRect().bottom > -200) more.click();
     }, { passive: true });
-    document.addEventListener("htmx:before:request", ({ detail: { ctx } }) => (loading ||= !!ctx.sourceElement?.closest?.(".earlier")));
+    document.addEventListener("htmx:before:request", ({ detail: { ctx } }) => {
+      if (!ctx.sourceElement?.closest?.(".earlier")) return;
+      loading = true;
+      root.style.overflowAnchor = "none";
+    });
     let height = transcript().offsetHeight;
     // Right after a piece was put in and before the page is laid out, so that nothing is seen to jump. What changes
     // its height otherwise (a row that is opened, a font that comes late) is no news.
     new MutationObserver(() => {
-      const grew = transcript().offsetHeight > height;
-      height = transcript().offsetHeight;
-      if (!grew || loading) return (loading = false);
+      const more = transcript().offsetHeight - height;
+      height += more;
+      if (loading && more) {
+        scrollBy({ top: more });
+        loading = false;
+        requestAnimationFrame(() => (root.style.overflowAnchor = ""));
+        return;
+      }
+      if (more <= 0) return;
       look(); // The reader may have scrolled since the last frame, and the event of that is yet to come.
       if (following) {
         scrollTo({ top: document.documentElement.scrollHeight });

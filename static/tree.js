@@ -7,6 +7,7 @@
   const opener = (item) => item.querySelector(":scope > a, :scope > form button, :scope > details > summary");
   const fold = (item) => item.querySelector(":scope > .branch .fold");
   let current = ""; // the id of the row that has the tab stop
+  let inside = false; // whether the focus was on a row
 
   const place = (item, focus) => {
     for (const other of list().querySelectorAll('li[tabindex="0"]')) other.tabIndex = -1;
@@ -37,7 +38,8 @@
       for (const sibling of runs[depth - 1]) sibling.setAttribute("aria-setsize", runs[depth - 1].length);
     }
     for (const inner of tree.querySelectorAll("details > ol")) inner.setAttribute("role", "group");
-    place((current && document.getElementById(current)) || tree.querySelector("li.open, li[aria-current]") || tree.querySelector("li"), false);
+    const stop = (current && document.getElementById(current)) || tree.querySelector("li.open, li[aria-current]");
+    place(stop || tree.querySelector("li"), inside && document.activeElement === document.body);
   };
 
   const go = (item, step) => {
@@ -91,7 +93,8 @@
     if (target.parentElement?.matches("li[role=treeitem]")) target.parentElement.setAttribute("aria-expanded", target.open);
   }, true);
   document.addEventListener("focusin", ({ target }) => {
-    if (target.matches("li[role=treeitem]")) current = target.id;
+    inside = target.matches("li[role=treeitem]");
+    if (inside) current = target.id;
   });
 
   // What has changed is told by a piece that holds nothing: the tree is asked for again as it is shown here.
