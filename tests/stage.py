@@ -250,6 +250,14 @@ def tell_all(teller: Teller) -> dict[str, str]:
     names: dict[str, str] = {}
     names["failed"] = tell_failed(teller)
     names["tree"] = tell_tree(teller)
+    tree = teller.supervisor.open(names["tree"], to_write=True)
+    names["tree_leaf"] = str(tree.session.leaf_id)
+    for at, kind in enumerate(tree.session.outline.kinds):
+        if kind == "user":
+            names["tree_node"] = tree.session.outline.ids[at]
+            tree.label(names["tree_node"], f"way {at}" if at % 2 else "how it began")
+    tree.mark_main_line(names["tree_leaf"])
+    names["summed"] = tell_summed(teller)
     names["guarded"] = tell_guarded(teller)
     names["moved"] = tell_short(teller, "Eigenvalues")
     first_answer = teller.answers(names["moved"])[0]
@@ -320,6 +328,21 @@ def tell_tree(teller: Teller) -> str:
             {"toolCalls": [call("search_files", query="det"), call("list_files")]},
             {"text": answer},
         )
+    return session
+
+
+def tell_summed(teller: Teller) -> str:
+    """A branch that was left with a summary, and older parts that were summarised."""
+    session = tell_short(teller, "Rank, the long way")
+    live = teller.supervisor.open(session, to_write=True)
+    first = teller.answers(session)[0]
+    begun = teller.supervisor.move(session, first, summary=True)
+    assert isinstance(begun, Started)
+    settle(begun.run)
+    for number in range(14):
+        teller.say(session, f"And step {number + 1}?", {"text": "Subtract the row above. " * 260})
+    begun = teller.supervisor.compact(live.id)
+    settle(begun.run)
     return session
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.agent.guards import RULES
-from app.protocol.entries import Entry, MessageEntry
+from app.protocol.entries import BranchSummaryEntry, Entry, MessageEntry
 from app.protocol.estimate import estimate_fixed
 from app.protocol.messages import AssistantMessage, UserMessage, text_of, tool_calls_of
 from app.protocol.model import ModelRequest
@@ -214,10 +214,25 @@ def moved_of(picture: Snapshot) -> Moved | None:
     outline = picture.session.outline
     sides = list(outline.trailing_sides(picture.count))
     before = picture.count - len(sides) - 1
+    left = _left_with_summary(picture, before)
+    if left is not None:
+        return left
     if before == picture.leaf or not any(outline.flags[at] & MOVES for at in sides):
         return None
     said = picture.leaf >= 0 and outline.shown[picture.leaf] >= 0
     return Moved(_last_asked(picture), not said, outline.ids[before] if before >= 0 else "")
+
+
+def _left_with_summary(picture: Snapshot, newest_entry: int) -> Moved | None:
+    """The last move, where a summary of what was left is the newest entry."""
+    if newest_entry < 0 or newest_entry != picture.leaf:
+        return None
+    entry = picture.session.at(newest_entry).entry
+    if not isinstance(entry, BranchSummaryEntry) or entry.from_id in ("", entry.parent_id):
+        return None
+    if picture.session.outline.position(entry.from_id) is None:
+        return None
+    return Moved(_last_asked(picture), entry.parent_id is None, entry.from_id)
 
 
 def _last_asked(picture: Snapshot) -> str:
