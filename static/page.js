@@ -133,10 +133,12 @@
     });
   }
 
-  // One menu at a time, closed by Escape or a press elsewhere.
-  document.addEventListener("click", ({ target }) => {
-    for (const menu of document.querySelectorAll(".menu[open]")) if (!menu.contains(target)) menu.open = false;
-  });
+  // One menu at a time, closed by Escape, or by a press or the focus elsewhere.
+  for (const left of ["click", "focusin"]) {
+    document.addEventListener(left, ({ target }) => {
+      for (const menu of document.querySelectorAll(".menu[open]")) if (!menu.contains(target)) menu.open = false;
+    });
+  }
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, textarea, select, [contenteditable]");
     if (event.key === "Escape") {

@@ -254,8 +254,10 @@ def tell_all(teller: Teller) -> dict[str, str]:
     names["tree_leaf"] = str(tree.session.leaf_id)
     for at, kind in enumerate(tree.session.outline.kinds):
         if kind == "user":
-            names["tree_node"] = tree.session.outline.ids[at]
-            tree.label(names["tree_node"], f"way {at}" if at % 2 else "how it began")
+            asked = tree.session.outline.ids[at]
+            tree.label(asked, f"way {at}" if at % 2 else "how it began")
+            if not tree.session.outline.is_above(at, tree.session.outline.leaf):
+                names["tree_node"] = asked
     tree.mark_main_line(names["tree_leaf"])
     names["summed"] = tell_summed(teller)
     names["guarded"] = tell_guarded(teller)

@@ -119,7 +119,7 @@ STATES: tuple[State, ...] = (
     State("timeline-page", "/sessions/{lesson}/workings?show=workings", PANEL),
     State("tree-page", "/sessions/{tree}/tree?show=lesson", PANEL),
     State("tree-page-node", "/sessions/{tree}/tree?show=lesson&node={tree_node}", "#node"),
-    State("tree-page-found", "/sessions/{tree}/tree?show=lesson&find=tide", "#panel [role=status]"),
+    State("tree-page-found", "/sessions/{tree}/tree?show=lesson&find=pivot", "#panel [role=status]"),
     State("compare", "/sessions/{tree}/compare?a={tree_leaf}&b={tree_node}", ".sides section"),
     State("summed", "/sessions/{summed}?show=lesson", "article.summary"),
     State("summed-workings", "/sessions/{summed}?show=workings", "article.summary"),

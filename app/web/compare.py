@@ -78,7 +78,7 @@ def _side(picture: Snapshot, newest_first: list[int]) -> Side:
     return Side(
         entry_id=outline.ids[end] if places else "",
         label=labels[0] if labels else "",
-        text=preview(words_of(entries[0])[0]) if entries else "",
+        text=next((shown for entry in entries[:20] if (shown := preview(words_of(entry)[0]))), ""),
         time=outline.times[end] if places else None,
         messages=messages,
         items=items[:MOST],
