@@ -26,10 +26,9 @@ ROUNDS = 15
 
 def measure(length: int) -> dict[str, float]:
     """Returns the figures of one length: seconds, bytes and MiB."""
-    from bench.make_session import lines
-
     from app import create_app
     from app.settings import Settings
+    from bench.make_session import lines
 
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder)
@@ -89,8 +88,10 @@ def main() -> None:
         print(json.dumps(measure(given.only)))
         return
     found: dict[int, dict[str, float]] = {}
-    print(f"{'entries':>8} {'open s':>8} {'lesson ms':>10} {'bytes':>8} {'workings ms':>12} {'tree ms':>9} "
-          f"{'tree bytes':>11} {'append ms':>10} {'MiB':>7}")
+    print(
+        f"{'entries':>8} {'open s':>8} {'lesson ms':>10} {'bytes':>8} {'workings ms':>12} {'tree ms':>9} "
+        f"{'tree bytes':>11} {'append ms':>10} {'MiB':>7}"
+    )
     for length in LENGTHS:
         answer = subprocess.run(
             [sys.executable, __file__, "--only", str(length)], capture_output=True, text=True, check=True

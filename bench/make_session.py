@@ -1,6 +1,6 @@
 """Writes a session file of any length, the same for the same seed: turns with tools, branches, labels, compactions.
 
-    python bench/make_session.py 100000 > session.jsonl
+python bench/make_session.py 100000 > session.jsonl
 """
 
 import argparse
@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-TOPICS = ("rank", "pivot", "span", "null space", "basis", "eigenvalue", "trace", "determinant", "projection", "秩", "主元")
-WORDS = "the rank of a matrix is the number of its pivots so a row that is a multiple of another adds none to it".split()
+TOPICS = ("rank", "pivot", "span", "null space", "basis", "eigenvalue", "trace", "determinant", "秩", "主元")
+SENTENCE = "the rank of a matrix is the number of its pivots so a row that is a multiple of another adds none to it"
 BRANCHING = 0.004
 """How many of the turns begin at an earlier point."""
 LABELLED = 0.01
@@ -41,6 +41,7 @@ class _Maker:
         self._answers: list[str] = []
         self._since: dict[str | None, int] = {None: 0}
         self._number = 0
+        self._words = SENTENCE.split()
 
     def time(self) -> str:
         self._clock += timedelta(seconds=self._chance.randint(1, 40))
@@ -58,7 +59,8 @@ class _Maker:
 
     def _turn(self) -> Iterator[dict[str, object]]:
         topic = self._topic()
-        yield self._message({"role": "user", "content": [{"type": "text", "text": f"What is {topic}? {self._text(12)}"}]})
+        question = {"type": "text", "text": f"What is {topic}? {self._text(12)}"}
+        yield self._message({"role": "user", "content": [question]})
         for _ in range(self._chance.choice((0, 1, 1, 2))):
             call = f"call-{self._number}"
             path = f"week{self._chance.randint(1, 9)}/{topic}.md"
@@ -105,7 +107,7 @@ class _Maker:
         return self._chance.choice(TOPICS)
 
     def _text(self, words: int) -> str:
-        return " ".join(self._chance.choice(WORDS) for _ in range(words))
+        return " ".join(self._chance.choice(self._words) for _ in range(words))
 
 
 def main() -> None:
