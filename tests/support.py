@@ -115,3 +115,6 @@ class Read:
 
     def at(self, place: int) -> StoredEntry:
         return self._stored[place]
+
+    def line(self, place: int) -> bytes:
+        return self._stored[place].raw

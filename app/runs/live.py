@@ -119,11 +119,15 @@ class LiveSession:
                 raise Conflict("unfinished", "The last answer was interrupted. Continue it, or stop it, first.")
             batch = Batch(self.session)
             events = self.end_former(batch, "interrupted")
+            # What waited here belongs to the branch that is left; what is sent meanwhile goes out at the new place.
+            returned = kind == "summary" and self.journal.return_queue(batch)
             batch.run(run_id, "started", kind=kind)
             self.journal.store(batch)
             self.run = ActiveRun(run_id, kind)
             self.not_summarised = ""
             self.emit_former(events)
+            if returned:
+                self.journal.emit_queue()
             self.journal.emit([AgentStart(kind=kind)], run_id)
             return self.run
 
@@ -338,11 +342,8 @@ class LiveSession:
             if self.run is not run:
                 return
             batch = Batch(self.session)
-            returned = self.journal.return_queue(batch)
             batch.branch_summary(target, summary, left_id, details)
             self.journal.append(batch, durable=True)
-            if returned:
-                self.journal.emit_queue()
             self.journal.emit([LeafMoved(leaf_id=self.session.leaf_id)])
 
     def record(self, run: ActiveRun, event: LoopEvent, shown: Shown = NOTHING_SHOWN) -> None:

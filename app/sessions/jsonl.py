@@ -37,6 +37,7 @@ class JsonlSessionStore:
         self._files = files or Files()
         self._guard = threading.RLock()
         self._open: dict[str, JsonlSession] = {}
+        self._trashed: dict[str, tuple[tuple[int, int], SessionSummary]] = {}
         self._summaries: dict[str, tuple[tuple[int, int], SessionSummary]] = {}
 
     def create(self, *, cwd: str, parent_session: str | None = None) -> JsonlSession:
@@ -118,8 +119,13 @@ class JsonlSessionStore:
             if session_id.endswith(".runs") or not _is_plain_name(session_id) or not path.is_file():
                 continue
             with contextlib.suppress(OSError):
-                moved = path.stat().st_ctime_ns // 1_000_000
-                found.append(msgspec.structs.replace(_read_summary(session_id, path, moved), modified=moved))
+                status = path.stat()
+                key, moved = (status.st_ctime_ns, status.st_size), status.st_ctime_ns // 1_000_000
+                known = self._trashed.get(name)
+                if known is None or known[0] != key:
+                    summary = msgspec.structs.replace(_read_summary(session_id, path, moved), modified=moved)
+                    self._trashed[name] = known = (key, summary)
+                found.append(known[1])
         return sorted(found, key=lambda summary: (-summary.modified, summary.id))
 
     def list(self) -> list[SessionSummary]:

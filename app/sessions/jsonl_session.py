@@ -109,6 +109,12 @@ class JsonlSession:
         except OSError as error:
             raise StoreError(f"The session could not be read: {reason(error)}.") from error
 
+    def line(self, position: int) -> bytes:
+        try:
+            return self._raw(position)
+        except OSError as error:
+            raise StoreError(f"The session could not be read: {reason(error)}.") from error
+
     def stored(self, entry_id: str) -> StoredEntry | None:
         position = self._outline.position(entry_id)
         return None if position is None else self.at(position)
@@ -170,12 +176,12 @@ class JsonlSession:
     def _id_at(self, position: int) -> str | None:
         return self._outline.ids[position] if position >= 0 else None
 
+    def _raw(self, position: int) -> bytes:
+        kept = self._places.kept.get(position)
+        return kept or self._bodies.read(self._places.offsets[position], self._places.lengths[position])
+
     def _read(self, position: int) -> StoredEntry:
-        places = self._places
-        raw = places.kept.get(position)
-        if raw is None:
-            raw = self._bodies.read(places.offsets[position], places.lengths[position])
-        return entry_of(raw, self.header.timestamp)
+        return entry_of(self._raw(position), self.header.timestamp)
 
     def _placed(self, entries: Sequence[KnownEntry]) -> list[StoredEntry]:
         """Returns the entries as they will be stored. Raises StoreError if one does not fit."""

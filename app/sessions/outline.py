@@ -382,8 +382,8 @@ class Outline:
         compaction = self.compacted[at] if at >= 0 else NONE
         if compaction < 0:
             return NONE
-        kept, _ = self._kept(compaction)
-        return kept[0] if kept else compaction
+        first = self._position.get(self._first_kept[compaction], NONE)
+        return first if self.is_above(first, self.parents[compaction]) else compaction
 
     def context_size(self, at: int) -> Size:
         """Returns how much is in the model's context at the end of a path; instructions and tools not counted."""

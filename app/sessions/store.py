@@ -112,6 +112,10 @@ class Session(Protocol):
         """Returns the entry at a position of the outline, read from the file. Raises StoreError."""
         ...
 
+    def line(self, position: int) -> bytes:
+        """Returns the line of the entry at a position, not decoded. Raises StoreError."""
+        ...
+
     def stored(self, entry_id: str) -> StoredEntry | None:
         """Returns the entry with that id and its line, or None. Raises StoreError."""
         ...

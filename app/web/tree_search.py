@@ -1,5 +1,6 @@
 """Finding entries of a session by their labels and words."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.protocol.entries import Entry, MessageEntry
@@ -8,6 +9,8 @@ from app.sessions.outline import SHADOWED, SHOWN
 from app.sessions.store import Session
 from app.web.tree_view import tools_of, words_of
 
+ROLES = frozenset({"user", "tutor", "tool", "summary", "note"})
+"""Words for who speaks, which stand in no line."""
 MOST_FOUND = 200
 """Rows that a search shows: the newest."""
 
@@ -37,11 +40,22 @@ def find(session: Session, count: int, words: str) -> Found:
     for at in range(count - 1, -1, -1):
         if not outline.flags[at] & SHOWN or outline.flags[at] & SHADOWED:
             continue
-        text = _text(session.at(at).entry, outline.labels.get(outline.ids[at], ""))
+        label = outline.labels.get(outline.ids[at], "")
+        if label == "" and not _may_hold(session.line(at), wanted):
+            continue
+        text = _text(session.at(at).entry, label)
         if all(word in text for word in wanted):
             hits += 1
             nodes[at] = hits <= MOST_FOUND
     return Found(nodes, hits)
+
+
+def _may_hold(line: bytes, wanted: Sequence[str]) -> bool:
+    """Whether an entry's line, undecoded, can be one that is looked for: most are told by their bytes alone."""
+    if not line.isascii() or b"\\u" in line:
+        return True  # another case, or another way to write it, may be hidden in there
+    lower = line.lower()
+    return all(word.encode() in lower for word in wanted if word.isascii() and word.isalnum() and word not in ROLES)
 
 
 def _text(entry: Entry, label: str) -> str:

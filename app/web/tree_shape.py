@@ -4,6 +4,7 @@ Works on the columns of an outline alone: no entry is read, and nothing recurs h
 """
 
 from array import array
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from app.sessions.outline import CALLS, CUT, FAILED, HIDDEN, SHADOWED, SHOWN, ST
 
 FILTERS = ("lesson", "no-tools", "mine", "labelled", "all")
 _NOTHING = -1
+_NONE: Sequence[int] = ()
+_NO_BRANCH = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -65,16 +68,20 @@ def shape_of(outline: Outline, nodes: bytearray, folded: AbstractSet[int] = froz
     waiting = [(at, 0, place) for at, place in _places(below.get(_NOTHING, []))]
     waiting.reverse()
     while waiting:
-        at, above, branch = waiting.pop()
-        children = below.get(at, [])
-        depth = above + (branch[1] > 0)
-        found.places.append(at)
-        found.depths.append(depth)
-        found.branches.append(branch)
-        found.forks.append(len(children) if len(children) > 1 else 0)
-        found.ends.append(not children)
-        hidden = _count_below(below, at) if at in folded else 0
-        found.folded.append(hidden)
+        at, depth, branch = waiting.pop()
+        depth += branch[1] > 0
+        while True:  # along a chain, without a detour over what waits
+            children = below.get(at, _NONE)
+            hidden = _count_below(below, at) if at in folded else 0
+            found.places.append(at)
+            found.depths.append(depth)
+            found.branches.append(branch)
+            found.forks.append(len(children) if len(children) > 1 else 0)
+            found.ends.append(not children)
+            found.folded.append(hidden)
+            if hidden or len(children) != 1:
+                break
+            at, branch = children[0], _NO_BRANCH
         if not hidden:
             waiting.extend((child, depth, place) for child, place in reversed(_places(children)))
     return found
@@ -105,9 +112,9 @@ def _with_children(below: dict[int, list[int]]) -> int:
     return sum(1 for at in below if at != _NOTHING)
 
 
-def _places(siblings: list[int]) -> list[tuple[int, tuple[int, int]]]:
+def _places(siblings: Sequence[int]) -> list[tuple[int, tuple[int, int]]]:
     if len(siblings) == 1:
-        return [(siblings[0], (0, 0))]
+        return [(siblings[0], _NO_BRANCH)]
     return [(at, (number, len(siblings))) for number, at in enumerate(siblings, 1)]
 
 

@@ -4,6 +4,8 @@ import heapq
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
 
 from app.protocol.entries import BranchSummaryEntry, CompactionEntry, Entry, MessageEntry
 from app.protocol.messages import (
@@ -28,6 +30,8 @@ LINE = 80
 """Characters of a row's preview."""
 LONGER = 400
 """Characters of what opens under a row that the lesson does not show."""
+SHAPES_KEPT = 4
+"""Trees whose shape stays worked out, for the next look at them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +108,16 @@ class TreeView:
     at_start: bool
 
 
-@dataclass(frozen=True)
-class _Line:
-    """Nodes, by their number in the shape, that share a row; without ``folded`` it is one."""
+class _Line(NamedTuple):
+    """Nodes, from one number in the shape up to another, that share a row; without ``folded`` it is one."""
 
-    nodes: Sequence[int]
+    first: int
+    end: int
     folded: bool
+
+    @property
+    def nodes(self) -> range:
+        return range(self.first, self.end)
 
 
 def tree_rows(
@@ -132,12 +140,15 @@ def tree_rows(
     """
     outline = session.outline
     here = outline.shown[leaf] if leaf >= 0 else leaf
-    shape = shape_of(outline, nodes_of(outline, count, keep, here) if nodes is None else nodes, folded)
-    lines = _lines(outline, shape, here, fold=keep == "lesson")
+    if nodes is None:
+        shape, lines = _shaped(outline, count, keep, here, frozenset(folded))
+    else:
+        shape = shape_of(outline, nodes, folded)
+        lines = _lines(outline, shape, here, fold=False)
     on_path = set(outline.up(leaf))
     centre = here if around is None else around
     kept = _kept(lines, shape, set(outline.up(centre)), centre, limit)
-    last = lines[-1].nodes[-1] if lines else 0
+    last = lines[-1].first if lines else 0
     left_out = len(lines) - 1 - kept[-1] if kept else 0
     reader = _Reader(
         session,
@@ -158,6 +169,15 @@ def tree_rows(
     )
 
 
+@lru_cache(maxsize=SHAPES_KEPT)
+def _shaped(
+    outline: Outline, count: int, keep: str, leaf: int, folded: frozenset[int]
+) -> tuple[Shape, Sequence[_Line]]:
+    """The shape and its lines, kept while nothing is added: a look at another row needs no look at all of them."""
+    shape = shape_of(outline, nodes_of(outline, count, keep, leaf), folded)
+    return shape, _lines(outline, shape, leaf, fold=keep == "lesson")
+
+
 def anchor_of(entry: Entry) -> str:
     """Returns the id of the element that shows an entry in the lesson when it is on the path; empty if none does."""
     if isinstance(entry, MessageEntry):
@@ -171,16 +191,16 @@ def anchor_of(entry: Entry) -> str:
 
 def _lines(outline: Outline, shape: Shape, leaf: int, *, fold: bool) -> list[_Line]:
     """Folds what does not stand alone. It has exactly one child, so a fold never goes beyond its branch."""
+    if not fold:
+        return [_Line(node, node + 1, False) for node in range(len(shape.places))]
     lines: list[_Line] = []
-    waiting: list[int] = []
+    first = 0
     for node, at in enumerate(shape.places):
-        if fold and not stands_alone(outline, at, leaf, shape, node):
-            waiting.append(node)
-            continue
-        if waiting:
-            lines.append(_Line(waiting, True))
-            waiting = []
-        lines.append(_Line([node], False))
+        if stands_alone(outline, at, leaf, shape, node):
+            if first < node:
+                lines.append(_Line(first, node, True))
+            lines.append(_Line(node, node + 1, False))
+            first = node + 1
     return lines
 
 
@@ -193,8 +213,8 @@ def _kept(lines: Sequence[_Line], shape: Shape, path: AbstractSet[int], centre: 
     def near(numbers: Iterable[int], most: int) -> list[int]:
         return heapq.nsmallest(most, numbers, key=lambda number: abs(number - here))
 
-    on_path = (n for n, line in enumerate(lines) if n <= here and shape.places[line.nodes[0]] in path)
-    points = (n for n, line in enumerate(lines) if shape.forks[line.nodes[0]])
+    on_path = (n for n, line in enumerate(lines) if n <= here and shape.places[line.first] in path)
+    points = (n for n, line in enumerate(lines) if shape.forks[line.first])
     kept = {*near(on_path, limit // 2), *near(points, limit // 2)}
     kept.update(near((n for n in range(len(lines)) if n not in kept), limit - len(kept)))
     return sorted(kept)
@@ -233,9 +253,9 @@ class _Reader:
                 row = self._folded(line.nodes, max(0, len(line.nodes) - step_limit))
                 step_limit -= len(row.steps)
             else:
-                row = self._row(line.nodes[0])
+                row = self._row(line.first)
             left_out = number - previous - 1
-            middle = lines[number - 1 - left_out // 2].nodes[0] if left_out else 0
+            middle = lines[number - 1 - left_out // 2].first if left_out else 0
             rows.append(replace(row, left_out=left_out, gap=self._id(middle) if left_out else ""))
         rows.reverse()
         return rows

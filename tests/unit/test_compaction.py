@@ -236,7 +236,7 @@ def apart(context: Sequence[Message], whole: Sequence[Message]) -> list[str]:
     return [one for one in given_ids if one in earlier and one not in asked]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(st.tuples(paths(), st.integers(1, 300)), min_size=1, max_size=4))
 def test_whatever_is_compacted_in_whatever_order_nothing_is_lost_and_no_call_torn_from_its_result(
     steps: list[tuple[list[Entry], int]],

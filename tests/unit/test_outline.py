@@ -99,7 +99,7 @@ def ids(outline: Outline, places: Sequence[int]) -> list[str]:
     return [outline.ids[place] for place in places]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(files())
 def test_leaf_paths_and_tree_are_those_of_the_entries_however_odd_they_are(entries: list[Entry]) -> None:
     outline, index = outline_of(entries), index_of(entries)
@@ -140,7 +140,7 @@ def _all(roots: Sequence[TreeNode]) -> Iterator[TreeNode]:
         waiting.extend(node.children)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(files())
 def test_the_context_of_every_entry_and_its_size_are_those_of_its_path(entries: list[Entry]) -> None:
     outline, index = outline_of(entries), index_of(entries)
@@ -167,7 +167,7 @@ def _calls(message: Message) -> list[ToolCall]:
     return [block for block in content if isinstance(block, ToolCall)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(files(sound=True), st.integers(0, 18))
 def test_an_outline_that_grows_is_the_outline_of_all(entries: list[Entry], loaded: int) -> None:
     grown = outline_of(entries[:loaded])
@@ -180,7 +180,7 @@ def test_an_outline_that_grows_is_the_outline_of_all(entries: list[Entry], loade
         assert getattr(grown, name) == getattr(whole, name), name
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(files(sound=True))
 def test_labels_name_and_main_line_are_the_last_ones(entries: list[Entry]) -> None:
     outline = outline_of(entries)

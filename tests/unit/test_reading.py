@@ -51,7 +51,7 @@ def contents(draw: st.DrawFn) -> bytes:
     return (b"\xef\xbb\xbf" if not draw(st.integers(0, 9)) else b"") + data
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(contents())
 def test_read_by_lines_or_as_a_whole_a_file_says_the_same(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "s.jsonl"

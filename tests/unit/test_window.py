@@ -11,7 +11,7 @@ from tests.support import Read
 from tests.unit.test_outline import files
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(files(sound=True), st.integers(1, 6))
 def test_a_window_holds_the_last_messages_of_a_path_with_all_between_them(entries: Any, most: int) -> None:
     read: Any = Read(entries)
@@ -29,7 +29,7 @@ def test_a_window_holds_the_last_messages_of_a_path_with_all_between_them(entrie
             assert [*before.places, *window.places] == path[len(path) - len(before.places) - len(window.places) :]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(files(sound=True), st.data())
 def test_a_window_around_an_entry_holds_it_and_says_when_it_is_elsewhere(entries: Any, data: st.DataObject) -> None:
     if not entries:
