@@ -488,6 +488,7 @@ class LiveSession:
             parts=self.run.parts if self.run else 0,
             interrupted=self.interrupted,
             not_summarised=self.not_summarised,
+            tokens=self.session.outline.context_size(self.session.outline.leaf).tokens,
             queue=self.queue,
             returned=list(self.history.returned),
             read_only=self.session.read_only,

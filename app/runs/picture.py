@@ -20,7 +20,8 @@ class Status:
     """What a session does now. ``returned`` are messages that were given back unsent and stand there still.
 
     ``kind`` says what the run that works now is for; it summarises ``part`` of ``parts``, 0 when nothing.
-    ``not_summarised`` says why the last summary failed, until the next run begins.
+    ``not_summarised`` says why the last summary failed, until the next run begins. ``tokens`` is about how much is in
+    the context at the leaf, instructions and tools not counted.
     """
 
     session_id: str
@@ -32,6 +33,7 @@ class Status:
     parts: int
     interrupted: str | None
     not_summarised: str
+    tokens: int
     queue: list[QueuedMessage]
     returned: list[QueuedMessage]
     read_only: str

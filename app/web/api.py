@@ -17,6 +17,7 @@ from app.web.errors import ApiError, error_response, json_response
 from app.web.run_cursor import RunCursor
 from app.web.security import has_token
 from app.web.services import services, version
+from app.web.tree import read_query, tree_shape
 
 api = Blueprint("api", __name__, url_prefix="/api")
 
@@ -299,6 +300,13 @@ def mark_main_line(session_id: str) -> Response:
     live = services().supervisor.open(session_id, to_write=True)
     live.mark_main_line(body_as(EntryBody).entry_id)
     return json_response({"mainLine": live.session.outline.main_line or None})
+
+
+@api.get("/sessions/<session_id>/tree")
+def session_tree(session_id: str) -> Response:
+    """The tree as the page lists it, each node on the nearest one above it; ``filter`` and ``find`` as there."""
+    picture = services().supervisor.open(session_id).snapshot()
+    return json_response(tree_shape(picture, read_query(request.args)))
 
 
 @api.post("/sessions/<session_id>/fork")

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+NEARLY = 0.7
+"""From this share of the window on, a lesson says that older parts will be summarised soon."""
 RULER = 100.0
 """Width of the ruler's fill when the window is full."""
 
@@ -13,6 +15,11 @@ class Fill:
     tokens: int
     window: int | None
     width: float
+
+
+def nearly_full(tokens: int, window: int) -> bool:
+    """Returns whether so many tokens are so much of a window that a person is told."""
+    return window > 0 and tokens > window * NEARLY
 
 
 def fill(tokens: int, window: int | None) -> Fill | None:

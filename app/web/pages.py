@@ -8,11 +8,12 @@ from flask import Blueprint, Response, current_app, g, redirect, render_template
 from app.protocol.codec import encode_line
 from app.runs.errors import NotFound, RunError
 from app.runs.live import LiveSession
-from app.runs.picture import Status
+from app.runs.picture import Snapshot, Status
 from app.sessions.store import SessionSummary
 from app.sessions.summary import clean_name
 from app.web import sse
 from app.web.calls import pretty_json
+from app.web.context_fill import nearly_full
 from app.web.courses import home_values
 from app.web.errors import sentence_of, status_of, wants_piece
 from app.web.ids import end_of, session_url
@@ -112,9 +113,20 @@ def session_page(live: LiveSession, *, text: str = "", problem: str = "", edit: 
         moved=moved_of(picture),
         branches=picture.branches,
         starters=starters(),
+        nearly_full=nearly_full(picture.tokens, services().supervisor.equipment.model.context_window),
+        copied_from=_origin(picture),
         stream_url=stream_url(live.id, view, picture.n),
         **panel_values(picture, services(), view),
     )
+
+
+def _origin(picture: Snapshot) -> SessionSummary | None:
+    """Returns the session here that this one was copied from, if it was, and if that is still there."""
+    parent = picture.session.header.parent_session or ""
+    if not parent.endswith(".jsonl"):
+        return None
+    wanted = parent.removesuffix(".jsonl")
+    return next((one for one in services().supervisor.list() if one.id == wanted), None)
 
 
 @pages.get("/sessions/<session_id>/earlier")

@@ -39,6 +39,7 @@ from app.runs.buffer import Record
 from app.runs.live import LiveSession
 from app.runs.picture import Snapshot
 from app.web.calls import calls_item
+from app.web.context_fill import nearly_full
 from app.web.ids import dom_id
 from app.web.sent import Sent
 from app.web.services import Services
@@ -82,7 +83,9 @@ class Writer:
 
     def status(self) -> str:
         """Returns what the session does now."""
-        return self.piece("status", session=self.live.status())
+        status = self.live.status()
+        window = self.services.supervisor.equipment.model.context_window
+        return self.piece("status", session=status, nearly_full=nearly_full(status.tokens, window))
 
     def panel(self, picture: Snapshot) -> str:
         """Returns the panel of the view; of the tree's own page, which knows how it is shown, that it has changed."""

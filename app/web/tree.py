@@ -12,7 +12,7 @@ from app.protocol.messages import UserMessage
 from app.runs.errors import NotFound
 from app.runs.picture import Snapshot
 from app.runs.supervisor import Started
-from app.sessions.outline import Size
+from app.sessions.outline import Outline, Size
 from app.sessions.store import Session
 from app.web.errors import ApiError, wants_piece
 from app.web.ids import dom_id, end_of, session_url
@@ -20,7 +20,7 @@ from app.web.rendering import Renderer
 from app.web.services import services
 from app.web.texts import _
 from app.web.tree_search import find, marked
-from app.web.tree_shape import FILTERS
+from app.web.tree_shape import FILTERS, main_line_of, nodes_of, shape_of
 from app.web.tree_view import anchor_of, mark_of, tools_of, tree_rows, words_of
 
 PANEL_ROWS = 120
@@ -122,13 +122,34 @@ def tree_values(
         "tree_branches": picture.branches,
         "fixed": next((why for why, holds in fixed.items() if holds), ""),
         "read_only": picture.read_only,
-        "first_in_lesson": _first_in_lesson(picture),
     }
 
 
-def _first_in_lesson(picture: Snapshot) -> int:
-    """The position of the first entry that the lesson shows at once; those before it need an address of their own."""
-    return picture.recent.places[0] if picture.recent.places and picture.recent.earlier else 0
+def tree_shape(picture: Snapshot, asked: TreeQuery) -> dict[str, Any]:
+    """Returns the tree for a program: all nodes, parents before children, without their texts."""
+    outline = picture.session.outline
+    leaf = outline.shown[picture.leaf] if picture.leaf >= 0 else picture.leaf
+    found = find(picture.session, picture.count, asked.find) if asked.find else None
+    nodes = found.nodes if found else nodes_of(outline, picture.count, asked.keep or "all", leaf)
+    shape = shape_of(outline, nodes)
+    on_path, main = set(outline.up(picture.leaf)), main_line_of(outline, picture.count)
+    rows = []
+    for at, depth, ends in zip(shape.places, shape.depths, shape.ends, strict=True):
+        parent = _node_above(outline, nodes, at)
+        entry_id = outline.ids[at]
+        row = {"id": entry_id, "parentId": parent, "kind": outline.kinds[at], "depth": depth, "isEnd": ends}
+        row |= {"time": outline.times[at] or None, "label": outline.labels.get(entry_id)}
+        rows.append({**row, "onPath": at in on_path, "onMainLine": at in main})
+    return {
+        "leafId": picture.leaf_id,
+        "mainLine": outline.main_line or None,
+        "branches": picture.branches,
+        "nodes": rows,
+    }
+
+
+def _node_above(outline: Outline, nodes: bytearray, at: int) -> str | None:
+    return next((outline.ids[place] for place in outline.up(outline.parents[at]) if nodes[place]), None)
 
 
 def _shown(picture: Snapshot, entry_id: str) -> int | None:

@@ -287,3 +287,34 @@ def test_the_api_moves_with_a_summary_in_a_run(client: FlaskClient) -> None:
     assert shape["entries"][-1]["type"] == "custom" and shape["messages"][-1]["role"] == "branchSummary"
     events = client.get(f"/api/runs/{answer.json['runId']}/events").get_data(as_text=True)
     assert '"kind":"summary"' in events and "run_done" in events
+
+
+def test_the_tree_for_programs_hangs_each_node_on_the_nearest_one_above(client: FlaskClient) -> None:
+    session_id, ids = two_branches(client)
+    label(client, session_id, ids[4], "here")
+    whole = client.get(f"/api/sessions/{session_id}/tree").json
+    assert [node["id"] for node in whole["nodes"]] == ids and whole["branches"] == 2
+    assert whole["nodes"][-2]["parentId"] == ids[3] and whole["nodes"][4]["label"] == "here"
+    mine = client.get(f"/api/sessions/{session_id}/tree?filter=mine").json["nodes"]
+    assert [(node["id"], node["parentId"], node["onPath"]) for node in mine] == [
+        (ids[0], None, True),
+        (ids[4], ids[0], False),
+        (ids[8], ids[0], True),
+    ]
+    found = client.get(f"/api/sessions/{session_id}/tree?find=here").json["nodes"]
+    assert [node["id"] for node in found] == [ids[4]]
+
+
+def test_a_lesson_says_when_older_parts_will_be_summarised_soon_and_where_a_copy_is_from(
+    new_app: NewApp, settings: Settings
+) -> None:
+    words = "word " * 500
+    entries = [message(f"m{n}", f"m{n - 1}" if n else None, "user", words) for n in range(37)]
+    client = new_app().test_client()
+    name = put(settings, "filling", *entries)
+    soon = "The tutor will soon summarise older parts."
+    assert soon in page(client.get(f"/sessions/{name}?show=lesson").data).get_text()
+    assert soon not in page(client.get(f"/sessions/{name}?show=workings").data).get_text()
+    copy = client.post(f"/sessions/{name}/fork", data={"entry": "m5"}).headers["Location"]
+    lesson = page(client.get(copy.partition("#")[0] + "&show=lesson").data)
+    assert soon not in lesson.get_text() and lesson.select_one(f"main a[href='/sessions/{name}']") is not None
