@@ -15,10 +15,11 @@ from app.runs.equipment import Equipment
 from app.runs.live import LiveSession
 from app.runs.rendering import MessageRenderer
 from app.runs.summarising import is_full, make_room
+from app.runs.worker import Worker
 
 LOGGER = logging.getLogger("hornbook.runs")
 
-Work = Callable[[LiveSession, ActiveRun, Equipment], RunStatus]
+Work = Callable[[Worker, Equipment], RunStatus]
 
 
 def conduct(live: LiveSession, run: ActiveRun, equipment: Equipment, work: Work | None = None) -> None:
@@ -26,37 +27,39 @@ def conduct(live: LiveSession, run: ActiveRun, equipment: Equipment, work: Work 
 
     Always ends the run, whatever goes wrong; returns nothing and raises nothing.
     """
+    worker = Worker(live, run)
     step = work or answer
     while True:
         status: RunStatus = "error"
         error = ""
         try:
-            status = step(live, run, equipment)
+            status = step(worker, equipment)
         except BaseException as problem:  # SystemExit of a tool, too, must not leave the session running for ever
             LOGGER.exception("run %s failed", run.run_id)
             error = str(problem) or type(problem).__name__
-        if not live.next_or_finish(run, status, error or run.error):
+        if not worker.next_or_finish(status, error or run.error):
             return
         step = answer
 
 
-def answer(live: LiveSession, run: ActiveRun, equipment: Equipment) -> RunStatus:
+def answer(worker: Worker, equipment: Equipment) -> RunStatus:
     """Answers what stands at the leaf; older parts are summarised before, between turns and after, when they must be.
 
     Where no room can be made the tutor goes on all the same: the model will say what does not fit.
     """
-    full = partial(is_full, live, equipment)
+    full = partial(is_full, worker.live, equipment)
     status: LoopStatus = "paused"
     while status == "paused":
-        may_pause = not full() or make_room(live, run, equipment)
-        status = _run_loop(live, run, equipment, full if may_pause else lambda: False)
+        may_pause = not full() or make_room(worker, equipment)
+        status = _run_loop(worker, equipment, full if may_pause else lambda: False)
     if status == "done" and full():
-        make_room(live, run, equipment)
+        make_room(worker, equipment)
     return status
 
 
-def _run_loop(live: LiveSession, run: ActiveRun, equipment: Equipment, pause: Callable[[], bool]) -> LoopStatus:
-    messages, used_call_ids, turns = live.context()
+def _run_loop(worker: Worker, equipment: Equipment, pause: Callable[[], bool]) -> LoopStatus:
+    run = worker.run
+    messages, used_call_ids, turns = worker.context()
     context = RunContext(
         system_prompt=equipment.system_prompt,
         messages=messages,
@@ -68,12 +71,12 @@ def _run_loop(live: LiveSession, run: ActiveRun, equipment: Equipment, pause: Ca
         max_turns=equipment.max_turns,
         turns_before=max(0, turns - _turns_in(messages)),
         turn_open=run.turn_open,
-        before_effect=live.before_effect,
+        before_effect=worker.before_effect,
         pause=pause,
     )
     run.turn_open = False
     renderer = MessageRenderer(equipment.render)
-    return run_agent_loop(context, lambda event: live.record(run, event, renderer.shown(event))).status
+    return run_agent_loop(context, lambda event: worker.record(event, renderer.shown(event))).status
 
 
 def _turns_in(messages: Sequence[Message]) -> int:

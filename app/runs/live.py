@@ -8,45 +8,33 @@ buffer's condition.
 import threading
 import uuid
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
 from app.protocol.codec import clean_text
-from app.protocol.entries import ToolStartedData
 from app.protocol.events import (
     AgentStart,
-    Compaction,
-    CompactionReason,
     EntryLabelled,
     Event,
     LeafMoved,
-    LoopEvent,
     MainLineMarked,
-    MessageEnd,
-    MessageStart,
-    MessageUpdate,
     QueuedMessage,
     RunKind,
     RunStatus,
     SessionDeleted,
     SessionRenamed,
 )
-from app.protocol.messages import Message, ToolCall
-from app.protocol.tools import Effect, OutcomeUnknown
 from app.runs.active import ActiveRun
-from app.runs.batch import Batch, Compacted
-from app.runs.buffer import NOTHING_SHOWN, Shown
+from app.runs.batch import Batch
 from app.runs.errors import Conflict, NotFound
 from app.runs.eventlog import EventLog
 from app.runs.history import History
 from app.runs.journal import Journal
 from app.runs.picture import Snapshot, State, Status
 from app.runs.workings import Workings
-from app.sessions.outline import NONE
 from app.sessions.preview import preview
-from app.sessions.store import Session, StoreError
+from app.sessions.store import Session
 
 CLOSED = "closed"
 LABEL_LENGTH = 200
@@ -67,7 +55,7 @@ class LiveSession:
         self._readers = 0
         self._deleting = False
         self._deleted = False
-        self._closed = False
+        self.closed = False
 
     @property
     def id(self) -> str:
@@ -284,7 +272,7 @@ class LiveSession:
         with self.lock:
             if self.run is None and not self._deleting and (even_if_read or self._readers == 0):
                 self._close()
-            return self._closed
+            return self.closed
 
     def close(self) -> None:
         """Lets go of files and readers, as at shutdown."""
@@ -292,144 +280,9 @@ class LiveSession:
             self._close()
 
     def _close(self) -> None:
-        self._closed = True
+        self.closed = True
         self.log.close()
         self.session.close()
-
-    # What the worker does
-
-    def context(self) -> tuple[list[Message], set[str], int]:
-        """Returns the context at the leaf, all tool call ids on the path, and the turns since a person's message."""
-        with self.lock:
-            leaf_id, leaf = self.session.leaf_id, self.session.outline.leaf
-        outline = self.session.outline
-        asked = next((place for place in outline.up(leaf) if outline.kinds[place] == "user"), NONE)
-        turns = outline.turns[leaf] - outline.turns[asked] if asked >= 0 else 0
-        return self.session.context(leaf_id).messages, outline.call_ids(leaf), turns
-
-    def tell(self, run: ActiveRun, event: Compaction) -> None:
-        """Tells how far a summary is."""
-        with self.lock:
-            if self.run is run:
-                run.part, run.parts = event.part, event.parts
-                self.not_summarised = event.error if event.status == "failed" else ""
-                self.journal.emit([event], run.run_id)
-
-    def take_compaction(self, run: ActiveRun, made: Compacted, reason: CompactionReason) -> None:
-        """Stores the summary of older parts at the leaf. Raises StoreError."""
-        with self.lock:
-            if self.run is not run:
-                return
-            batch = Batch(self.session)
-            entry = batch.compaction(made)
-            self.journal.append(batch, durable=True)
-            run.part = run.parts = 0
-            after = self.session.outline.context_size(self.session.outline.leaf).tokens
-            done = Compaction(
-                status="done",
-                reason=reason,
-                entry_id=entry.id,
-                tokens_before=made.tokens_before,
-                tokens_after=after,
-            )
-            self.journal.emit([done], run.run_id)
-
-    def take_branch_summary(
-        self, run: ActiveRun, target: str | None, summary: str, left_id: str, details: dict[str, Any]
-    ) -> None:
-        """Moves to ``target`` and stores the summary of the branch that was left there. Raises StoreError."""
-        with self.lock:
-            if self.run is not run:
-                return
-            batch = Batch(self.session)
-            batch.branch_summary(target, summary, left_id, details)
-            self.journal.append(batch, durable=True)
-            self.journal.emit([LeafMoved(leaf_id=self.session.leaf_id)])
-
-    def record(self, run: ActiveRun, event: LoopEvent, shown: Shown = NOTHING_SHOWN) -> None:
-        """Stores and shows an event of the loop, with its HTML. Raises StoreError when a message is not stored."""
-        with self.lock:
-            if self.run is not run:
-                return  # from a tool that its run has not waited for
-            if isinstance(event, MessageStart):
-                run.open_entry_id = self.session.new_id()
-            if isinstance(event, MessageStart | MessageUpdate | MessageEnd):
-                event = msgspec.structs.replace(event, entry_id=run.open_entry_id)
-            if isinstance(event, MessageEnd) and event.message is not None:
-                batch = Batch(self.session)
-                batch.message(event.message, run.open_entry_id)
-                self.journal.append(batch)
-                run.open_entry_id = None
-            self.journal.emit([event], run.run_id, shown=shown)
-
-    def before_effect(self, call: ToolCall, effect: Effect) -> bool:
-        """Writes down that a change is about to be made; see ToolContext.before_effect."""
-        with self.lock:
-            begun = self.journal.effect_begun(call.id)
-            if begun is None:
-                batch = Batch(self.session)
-                batch.tool_started(
-                    ToolStartedData(
-                        tool_call_id=call.id, target=effect.target, before=effect.before, after=effect.after
-                    )
-                )
-                self.journal.append(batch, durable=True)
-                return True
-        if effect.before == begun.after:
-            return False
-        if effect.before == begun.before:
-            return True
-        raise OutcomeUnknown(
-            f"{effect.target}: this call was begun before the program stopped, and the file has changed since. "
-            "The outcome is unknown: look at the file first."
-        )
-
-    def next_or_finish(self, run: ActiveRun, status: RunStatus, error: str = "") -> bool:
-        """Takes the next queued message into the run (True), or ends the run (False), in one step."""
-        with self.lock:
-            try:
-                if status == "done" and self.history.queue:
-                    if not run.cancel.cancelled:
-                        self._take_queued(run)
-                        return True
-                    status = "aborted"
-                self._finish(run, status, error)
-            except StoreError as problem:
-                if self._closed:
-                    run.status = "interrupted"  # the program is being stopped: the next start offers to continue
-                else:
-                    # It is over all the same, and what is stored next says so.
-                    self.unstored_end = run.run_id
-                    self._end(run, "error", str(problem))
-        run.settled.set()
-        return False
-
-    def _take_queued(self, run: ActiveRun) -> None:
-        queued = self.history.queue[0]
-        batch = Batch(self.session)
-        events = self.journal.user_message(batch, queued.text, instead_of=queued.id)
-        self.journal.append(batch)  # the waiting message is on the disk, and waits again if this is lost
-        run.turn_open = True
-        self.journal.emit_queue()
-        self.journal.emit(events, run.run_id)
-
-    def _finish(self, run: ActiveRun, status: RunStatus, error: str) -> None:
-        batch = Batch(self.session)
-        batch.run(run.run_id, "done", status)
-        returned = status == "aborted" and self.journal.return_queue(batch)
-        self.journal.append(batch)
-        if returned:
-            self.journal.emit_queue()
-        self._end(run, status, error)
-
-    def _end(self, run: ActiveRun, status: RunStatus, error: str) -> None:
-        if run.kind != "prompt" and status == "error":
-            self.not_summarised = error
-        run.status, run.error = status, error
-        self.run = None
-        if run.open_entry_id is not None:
-            self.journal.emit([MessageEnd(entry_id=run.open_entry_id, discarded=True)], run.run_id)
-        self.journal.emit(self.journal.end_events(run.run_id, status, error), run.run_id)
 
     # Parts of the steps; all need the lock
 
@@ -452,7 +305,7 @@ class LiveSession:
         """Raises Conflict for a session that is closed or being deleted."""
         if self._deleting:
             raise Conflict("deleting", "This session is being deleted.")
-        if self._closed:
+        if self.closed:
             raise Conflict(CLOSED, "This session was closed a moment ago, since nobody used it. Try again.")
 
     def require_writable(self) -> None:

@@ -20,6 +20,7 @@ from app.runs.batch import Compacted
 from app.runs.equipment import Equipment
 from app.runs.errors import Conflict
 from app.runs.live import LiveSession
+from app.runs.worker import Worker
 from app.sessions.compaction import Preparation, Refused, budget_of, files_of, is_due, prepare, used_tokens
 from app.sessions.outline import ITEM
 from app.sessions.store import Session, StoreError
@@ -65,14 +66,11 @@ def is_full(live: LiveSession, equipment: Equipment) -> bool:
     return is_due(context_tokens_at(live.session, leaf, fixed), equipment.model.context_window)
 
 
-def make_room(live: LiveSession, run: ActiveRun, equipment: Equipment) -> bool:
+def make_room(worker: Worker, equipment: Equipment) -> bool:
     """Summarises older parts because there is no room; returns whether that was done. A failure is told, not raised."""
     try:
-        prepared = _prepared(live, equipment)
-        _compact(live, run, equipment, prepared, reason="threshold")
-    except Conflict:
-        return False
-    except (Cancelled, NotSummarised, StoreError):
+        _compact(worker, equipment, _prepared(worker.live, equipment), "threshold")
+    except (Conflict, Cancelled, NotSummarised, StoreError):
         return False
     return True
 
@@ -83,8 +81,11 @@ class Compacting:
 
     focus: str
 
-    def __call__(self, live: LiveSession, run: ActiveRun, equipment: Equipment) -> RunStatus:
-        return _settled(run, lambda: _compact(live, run, equipment, _prepared(live, equipment), "manual", self.focus))
+    def __call__(self, worker: Worker, equipment: Equipment) -> RunStatus:
+        def work() -> None:
+            _compact(worker, equipment, _prepared(worker.live, equipment), "manual", self.focus)
+
+        return _settled(worker.run, work)
 
 
 @dataclass(frozen=True)
@@ -94,20 +95,23 @@ class Leaving:
     target: str | None
     focus: str
 
-    def __call__(self, live: LiveSession, run: ActiveRun, equipment: Equipment) -> RunStatus:
-        return _settled(run, lambda: self._leave(live, run, equipment))
+    def __call__(self, worker: Worker, equipment: Equipment) -> RunStatus:
+        return _settled(worker.run, lambda: self._leave(worker, equipment))
 
-    def _leave(self, live: LiveSession, run: ActiveRun, equipment: Equipment) -> None:
+    def _leave(self, worker: Worker, equipment: Equipment) -> None:
+        live = worker.live
         with live.lock:
             leaf_id = live.session.leaf_id or ""
             places = left_places(live.session, self.target)
         left = [live.session.at(place).entry for place in places]
         budget = budget_of(equipment.model.context_window)
         speeches = branch_speeches(left, budget.room)
-        text = _ask(equipment.model, branch_request(speeches, self.focus, max_tokens=budget.branch_summary), run.cancel)
+        text = _ask(
+            equipment.model, branch_request(speeches, self.focus, max_tokens=budget.branch_summary), worker.run.cancel
+        )
         files = files_of(left)
         read, modified = files.read_only, sorted(files.modified)
-        live.take_branch_summary(run, self.target, _whole(text, read, modified), leaf_id, details_of(read, modified))
+        worker.take_branch_summary(self.target, _whole(text, read, modified), leaf_id, details_of(read, modified))
 
 
 def check_compaction(live: LiveSession, equipment: Equipment) -> None:
@@ -164,8 +168,7 @@ def _prepared(live: LiveSession, equipment: Equipment) -> Preparation:
 
 
 def _compact(
-    live: LiveSession,
-    run: ActiveRun,
+    worker: Worker,
     equipment: Equipment,
     prepared: Preparation,
     reason: CompactionReason,
@@ -173,9 +176,8 @@ def _compact(
 ) -> None:
     """Summarises and stores. Raises Cancelled, NotSummarised or StoreError; readers are told, and nothing is stored."""
     try:
-        summary = _summary(live, run, equipment, prepared, reason, focus)
-        live.take_compaction(
-            run,
+        summary = _summary(worker, equipment, prepared, reason, focus)
+        worker.take_compaction(
             Compacted(
                 summary=summary,
                 first_kept_entry_id=prepared.first_kept_entry_id,
@@ -185,16 +187,15 @@ def _compact(
             reason,
         )
     except Cancelled as stop:
-        live.tell(run, Compaction(status="aborted", reason=reason, error=str(stop)))
+        worker.tell(Compaction(status="aborted", reason=reason, error=str(stop)))
         raise
     except (NotSummarised, StoreError) as problem:
-        live.tell(run, Compaction(status="failed", reason=reason, error=str(problem)))
+        worker.tell(Compaction(status="failed", reason=reason, error=str(problem)))
         raise
 
 
 def _summary(
-    live: LiveSession,
-    run: ActiveRun,
+    worker: Worker,
     equipment: Equipment,
     prepared: Preparation,
     reason: CompactionReason,
@@ -204,10 +205,10 @@ def _summary(
     text = prepared.previous_summary
     parts = parts_of(prepared.messages, budget.room)
     for number, part in enumerate(parts, 1):
-        live.tell(run, Compaction(status="started", reason=reason, part=number, parts=len(parts)))
+        worker.tell(Compaction(status="started", reason=reason, part=number, parts=len(parts)))
         split = prepared.split and number == len(parts)
         request = compaction_request(part, text, focus, max_tokens=budget.summary, split=split)
-        text = _ask(equipment.model, request, run.cancel)
+        text = _ask(equipment.model, request, worker.run.cancel)
     summary = _whole(text, prepared.read_files, prepared.modified_files)
     if estimate_tokens(summary) + prepared.tokens_kept >= prepared.tokens_before:
         raise NotSummarised("The summary would be longer than what it replaces.")

@@ -22,6 +22,7 @@ from app.runs.executor import Executor, ThreadExecutor
 from app.runs.live import CLOSED, LiveSession
 from app.runs.opening import take_up
 from app.runs.summarising import Compacting, Leaving, check_compaction, leaves_messages
+from app.runs.worker import Worker
 from app.sessions.fork import fork_of
 from app.sessions.store import Session, SessionStore, SessionSummary, SessionTaken, StoreError, UnknownSession
 from app.sessions.times import now_iso
@@ -348,7 +349,7 @@ class Supervisor:
         try:
             self._executor.start(lambda: self._work(live, run, work), f"run-{run.run_id}")
         except RuntimeError as problem:
-            live.next_or_finish(run, "error", f"No worker could be started: {problem}.")
+            Worker(live, run).next_or_finish("error", f"No worker could be started: {problem}.")
         return run
 
     def _work(self, live: LiveSession, run: ActiveRun, work: Work | None) -> None:

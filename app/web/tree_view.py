@@ -22,9 +22,10 @@ from app.protocol.messages import (
 from app.sessions.outline import CUT, FAILED, STOPPED, Outline
 from app.sessions.preview import preview
 from app.sessions.store import Session
-from app.sessions.tree import ShownEntry
 from app.web.ids import dom_id
 from app.web.tree_shape import Shape, main_line_of, nodes_of, shape_of, since_fork, stands_alone
+
+ShownEntry = MessageEntry | CompactionEntry | BranchSummaryEntry
 
 LINE = 80
 """Characters of a row's preview."""

@@ -31,8 +31,8 @@ from app.protocol.messages import ToolResultMessage
 from app.runs.log import EventFile
 from app.sessions.context import build_context
 from app.sessions.lines import parse
-from app.sessions.tree import index_of, leaf_of, path_to
 from tests.crash_driver import FOLLOW_UP, NOTE, PROMPT
+from tests.plain_tree import index_of, leaf_of, path_to
 from tests.running import assert_valid, queue_of, runs_of, said
 
 WHOLE = [

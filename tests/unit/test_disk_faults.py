@@ -16,10 +16,12 @@ from app.protocol.messages import AssistantMessage, ToolCall, ToolResultMessage,
 from app.protocol.model import ModelEvent, ModelRequest, events_of_message
 from app.protocol.tools import Effect, ToolResult
 from app.runs import log as log_module
+from app.runs.active import ActiveRun
 from app.runs.errors import NotStored
 from app.runs.live import LiveSession
 from app.runs.log import EventFile
 from app.runs.supervisor import Supervisor
+from app.runs.worker import Worker
 from app.sessions.files import Files
 from app.sessions.lines import parse
 from tests.running import (
@@ -320,7 +322,9 @@ def test_what_a_person_does_is_on_the_disk_before_it_is_acknowledged(tmp_path: P
         "prompt": lambda: live.begin("x", "run_x"),
         "queue": lambda: live.enqueue("x"),
         "unqueue": lambda: live.unqueue(live.queue[0].id),
-        "effect": lambda: live.before_effect(ToolCall(id="1", name="W", arguments={}), Effect("t", "a", "b")),
+        "effect": lambda: Worker(live, ActiveRun("r")).before_effect(
+            ToolCall(id="1", name="W", arguments={}), Effect("t", "a", "b")
+        ),
         "rename": lambda: live.rename("x"),
     }
     with closing(supervisor):
@@ -328,7 +332,7 @@ def test_what_a_person_does_is_on_the_disk_before_it_is_acknowledged(tmp_path: P
             act()
             assert synced[-1] == disk.calls, name
         assert live.run is not None
-        live.next_or_finish(live.run, "done")
+        Worker(live, live.run).next_or_finish("done")
         live.move(None)
         assert synced[-1] == disk.calls
 

@@ -28,8 +28,8 @@ from app.sessions.importing import import_bytes
 from app.sessions.jsonl import JsonlSessionStore
 from app.sessions.lines import StoredEntry, parse
 from app.sessions.outline import SHADOWED, SIDE, outline_of
-from app.sessions.tree import index_of, leaf_of, path_to
 from app.sessions.window import stored_path
+from tests.plain_tree import index_of, leaf_of, path_to
 from tests.support import Read
 from tests.unit.test_outline import STAMP, entry_of, files
 

@@ -12,7 +12,7 @@ import pytest
 from app.protocol.entries import MessageEntry
 from app.protocol.messages import UserMessage
 from app.sessions.jsonl import JsonlSessionStore
-from app.sessions.tree import leaf_of
+from tests.plain_tree import leaf_of
 from tests.unit.test_outline import STAMP
 
 ROOT = Path(__file__).parents[2]

@@ -25,7 +25,7 @@ from app.protocol.estimate import estimate_message
 from app.protocol.messages import AssistantMessage, BashExecutionMessage, Message, TextContent, ToolCall, UserMessage
 from app.sessions.context import build_context, context_of
 from app.sessions.outline import LOST, NONE, Outline, Size, outline_of
-from app.sessions.tree import TreeNode, build_tree, chain_entry, index_of, leaf_of, path_to
+from tests.plain_tree import TreeNode, build_tree, chain_entry, index_of, leaf_of, path_to
 from tests.support import call, say
 
 STAMP = "2026-01-02T03:04:05.678Z"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.protocol.entries import CompactionEntry, CustomEntry, MessageEntry, UnknownEntry
 from app.protocol.messages import AssistantMessage, CustomMessage, UserMessage
 from app.sessions.lines import ParsedFile, parse
-from app.sessions.tree import index_of, path_to
+from tests.plain_tree import index_of, path_to
 
 STAMP = "2026-01-02T03:04:05.678Z"
 HEADER: dict[str, Any] = {"type": "session", "version": 3, "id": "s", "timestamp": STAMP, "cwd": "/course"}

@@ -29,7 +29,7 @@ from app.protocol.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from app.sessions.tree import TreeNode, build_tree, index_of, label_of, leaf_of, path_to
+from tests.plain_tree import TreeNode, build_tree, index_of, label_of, leaf_of, path_to
 
 STAMP = "2026-01-02T03:04:05.678Z"
 

@@ -28,6 +28,7 @@ from app.protocol.tools import Effect, ToolResult
 from app.runs.errors import Conflict, NotFound, NotStored
 from app.runs.live import LiveSession
 from app.runs.supervisor import Queued, Supervisor
+from app.runs.worker import Worker
 from tests.running import (
     PATIENCE,
     Gate,
@@ -238,14 +239,14 @@ def test_a_stop_gives_what_waits_back_and_keeps_partial_text(make: Make) -> None
     assert make().open(begun.live.id).queue == []
 
 
-def test_a_stop_in_the_last_moment_takes_no_queued_message(make: Make) -> None:
+def test_a_stop_in_the_last_moment_takes_no_queued_message(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = Gate()
     supervisor = make(gate.turn(say("one")))
     begun = started(supervisor.prompt(None, "a"))
     assert gate.reached.wait(PATIENCE)
     supervisor.prompt(None, "later", queue=True)
-    finish = begun.live.next_or_finish
-    begun.live.next_or_finish = lambda *args: begun.run.cancel.cancel() or finish(*args)  # type: ignore[assignment]
+    finish = Worker.next_or_finish
+    monkeypatch.setattr(Worker, "next_or_finish", lambda *args: begun.run.cancel.cancel() or finish(*args))
     gate.opened.set()
     assert settle(begun.run).status == "aborted"
     assert said(begun.live.snapshot().messages) == ["user: a", "assistant: one"] and begun.live.queue == []
@@ -623,7 +624,7 @@ def leave(*args: Any) -> Any:
 def test_whatever_a_worker_raises_ends_in_one_run_done(where: str, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     supervisor = make(call(("1", "A", {})), say("after"), tools=[tool("A")])
     live = supervisor.create()
-    monkeypatch.setattr(live, where, leave)
+    monkeypatch.setattr(Worker, where, leave)
     begun = ask(supervisor, "a", live.id)
     assert (begun.run.status, begun.run.error) == ("error", "out")
     assert [(event.status, event.error) for event in ends_of(live, begun.run.run_id)] == [("error", "out")]
@@ -642,14 +643,14 @@ def test_a_tool_that_wants_to_end_the_process_ends_at_most_its_run(make: Make) -
 def test_a_failure_while_a_message_is_written_discards_it(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     supervisor = make(say("x"))
     live = supervisor.create()
-    record = live.record
+    record = Worker.record
 
-    def fails(run: Any, event: Any, *more: Any) -> None:
+    def fails(worker: Worker, event: Any, *more: Any) -> None:
         if isinstance(event, MessageUpdate):
             raise RuntimeError("lost")
-        record(run, event, *more)
+        record(worker, event, *more)
 
-    monkeypatch.setattr(live, "record", fails)
+    monkeypatch.setattr(Worker, "record", fails)
     begun = ask(supervisor, "q", live.id)
     assert begun.run.status == "error"
     ends = [event for event in events_of(live) if isinstance(event, MessageEnd)]

@@ -27,8 +27,8 @@ from app.protocol.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from app.sessions.tree import ShownEntry, index_of, parents_of, path_to
-from app.web.tree_view import LINE, LONGER, Row, TreeView, anchor_of, tree_rows
+from app.web.tree_view import LINE, LONGER, Row, ShownEntry, TreeView, anchor_of, tree_rows
+from tests.plain_tree import index_of, parents_of, path_to
 from tests.support import Read
 
 STAMP = "2026-01-02T03:04:05.678Z"

@@ -1,4 +1,4 @@
-"""The tree that entries form by their parent ids: leaf, path, the nodes people see. Pure, never recursive."""
+"""The tree that entries form by their parent ids, worked out plainly: what the outline is compared with."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
