@@ -41,10 +41,10 @@ imports: $(VENV)/test.stamp
 	$(BIN)/lint-imports
 
 tests: $(VENV)/test.stamp chromium
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not long$(NO_BROWSER)" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m "not long$(NO_BROWSER)" $(PYTEST_ARGS)
 
 test-long: $(VENV)/test.stamp chromium
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder -m "long$(NO_BROWSER)" --timeout 3600 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m "long$(NO_BROWSER)" --timeout 3600 $(PYTEST_ARGS)
 
 release-check: $(VENV)/test.stamp
 	$(BIN)/python tests/release_check.py

@@ -32,7 +32,8 @@ class State:
     """A state: the ``server`` and ``path`` where it is, ``{name}`` in it standing for an id of the stage.
 
     ``act`` is done when the page is there, ``undo`` when it is done with. ``wait`` is a selector of Playwright's that
-    matches something visible once the state is reached. ``status`` is the answer's, of the last page loaded.
+    matches something visible once the state is reached. ``status`` is the answer's, of the last page loaded. A
+    ``twin`` is so much like another state that only the long tests check it.
     """
 
     name: str
@@ -44,6 +45,7 @@ class State:
     status: int = 200
     javascript: bool = True
     signed_in: bool = True
+    twin: bool = False
 
 
 @dataclass
@@ -90,18 +92,18 @@ PANEL = "#panel"
 STATES: tuple[State, ...] = (
     State("first-visit", "/", "#main form button", server="first"),
     State("first-page", "/", "#sessions"),
-    State("first-page-dark-by-choice", "/?theme=dark", "html[data-theme=dark] #sessions"),
+    State("first-page-dark-by-choice", "/?theme=dark", "html[data-theme=dark] #sessions", twin=True),
     State("session-empty", "/sessions/{empty}?show=lesson", "section.start button"),
     State("lesson", "/sessions/{lesson}?show=lesson", LESSON),
     State("lesson-opened", "/sessions/{lesson}?show=lesson", LESSON, act=open_all),
     State("guarded", "/sessions/{guarded}?show=lesson", "#transcript .blocked"),
     State("failed", "/sessions/{failed}?show=lesson", "#transcript .note"),
     State("streaming", "/sessions/{streaming}?show=lesson", WORKING),
-    State("streaming-workings", "/sessions/{streaming}?show=workings", WORKING),
+    State("streaming-workings", "/sessions/{streaming}?show=workings", WORKING, twin=True),
     State("queued", "/sessions/{queued}?show=lesson", "#status .queue li:nth-child(2)"),
-    State("returned", "/sessions/{returned}?show=lesson", "#status .returned li:nth-child(2)"),
+    State("returned", "/sessions/{returned}?show=lesson", "#status .returned li:nth-child(2)", twin=True),
     State("interrupted", "/sessions/{interrupted}?show=lesson", CONTINUE),
-    State("moved", "/sessions/{moved}?show=lesson", "#moved form button"),
+    State("moved", "/sessions/{moved}?show=lesson", "#moved form button", twin=True),
     State(
         "deleted",
         "/sessions/{deleted}?show=lesson",
@@ -113,26 +115,28 @@ STATES: tuple[State, ...] = (
     State("read-only", "/sessions/{lesson}?show=lesson", "#main .notice", server="reader"),
     State("workings-timeline", "/sessions/{lesson}?show=workings&panel=timeline", PANEL),
     State("workings-tree", "/sessions/{tree}?show=workings&panel=tree", PANEL),
-    State("workings-guarded-opened", "/sessions/{guarded}?show=workings&panel=timeline", PANEL, act=open_all),
+    State(
+        "workings-guarded-opened", "/sessions/{guarded}?show=workings&panel=timeline", PANEL, act=open_all, twin=True
+    ),
     State("raw-tools", "/sessions/{guarded}?show=raw&panel=tools", PANEL),
-    State("raw-opened", "/sessions/{lesson}?show=raw&panel=timeline", PANEL, act=open_all),
-    State("timeline-page", "/sessions/{lesson}/workings?show=workings", PANEL),
+    State("raw-opened", "/sessions/{lesson}?show=raw&panel=timeline", PANEL, act=open_all, twin=True),
+    State("timeline-page", "/sessions/{lesson}/workings?show=workings", PANEL, twin=True),
     State("tree-page", "/sessions/{tree}/tree?show=lesson", PANEL),
     State("tree-page-node", "/sessions/{tree}/tree?show=lesson&node={tree_node}", "#node"),
-    State("tree-page-found", "/sessions/{tree}/tree?show=lesson&find=pivot", "#panel [role=status]"),
+    State("tree-page-found", "/sessions/{tree}/tree?show=lesson&find=pivot", "#panel [role=status]", twin=True),
     State("compare", "/sessions/{tree}/compare?a={tree_leaf}&b={tree_node}", ".sides section"),
     State("summed", "/sessions/{summed}?show=lesson", "article.summary"),
-    State("summed-workings", "/sessions/{summed}?show=workings", "article.summary"),
+    State("summed-workings", "/sessions/{summed}?show=workings", "article.summary", twin=True),
     State("export", "/sessions/{lesson}/export", "form.export"),
     State("import", "/import", "#file"),
-    State("trash", "/trash", "#main h1"),
+    State("trash", "/trash", "#main h1", twin=True),
     State("tree-page-opened", "/sessions/{tree}/tree?show=workings", PANEL, act=open_all),
     State("tools-page", "/sessions/{lesson}/tools?show=workings", PANEL),
     State("entry-page", "/sessions/{lesson}/entries/{answer}", "#main pre"),
     State("files", "/files/linear-algebra", "#main li a"),
     State("file-markdown", "/files/linear-algebra/2-rank.md", "#main math"),
-    State("file-source", "/files/linear-algebra/eliminate.py?lines=9-12", "#main .marked"),
-    State("file-picture", "/files/linear-algebra/wave.png", "#main img"),
+    State("file-source", "/files/linear-algebra/eliminate.py?lines=9-12", "#main .marked", twin=True),
+    State("file-picture", "/files/linear-algebra/wave.png", "#main img", twin=True),
     State("file-unreadable", "/files/linear-algebra/measured.bin", "#main p"),
     State("course", "/courses/linear-algebra", "#main ol li"),
     State("menu-open", "/sessions/{lesson}?show=lesson", "header details.menu[open] a", act=open_menu),

@@ -9,7 +9,6 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import msgspec
 from msgspec import UnsetType
 
 from app.protocol.events import QueuedMessage, RunKind
@@ -236,7 +235,7 @@ class Supervisor:
         if not isinstance(target, str):
             raise NotFound("unknown_entry", f"There is no entry {entry_id!r} in this session to copy the way to.")
         content = fork_of(
-            msgspec.json.decode(session.header_raw, type=dict),
+            session.header_raw,
             stored_path(session, target),
             session.outline.labels,
             session_id=(new_id := str(uuid.uuid4())),
@@ -245,13 +244,10 @@ class Supervisor:
             now=now_iso(),
             new_id=session.new_id,
         )
-        return self._added(content, new_id)
+        return self.add(content, new_id)
 
     def add(self, content: bytes, session_id: str) -> LiveSession:
         """Takes the content of a session file in, under that id where it is free, and opens it. Raises NotStored."""
-        return self._added(content, session_id)
-
-    def _added(self, content: bytes, session_id: str) -> LiveSession:
         try:
             added = self._store.add(content, session_id)
         except StoreError as problem:

@@ -16,7 +16,7 @@ _NAME = "{} (copy)"
 
 
 def fork_of(
-    header: Mapping[str, Any],
+    header_raw: bytes,
     path: Sequence[StoredEntry],
     labels: Mapping[str, str],
     *,
@@ -28,11 +28,11 @@ def fork_of(
 ) -> bytes:
     """Returns the file of a session that holds the entries of ``path`` and goes on at the last of them.
 
-    ``header`` is that of the old file, whose other fields are kept; ``parent`` is what the new one names as its origin.
-    Lines are copied byte for byte; only where an entry hangs on one that is left out its parent is another. The current
-    ``labels`` of what was copied come behind it, then the ``name``, if there is one.
+    ``header_raw`` is the header of the old file, whose other fields are kept; ``parent`` is what the new one names as
+    its origin. Lines are copied byte for byte; only where an entry hangs on one that is left out its parent is another.
+    The current ``labels`` of what was copied come behind it, then the ``name``, if there is one.
     """
-    top = {**header, "version": 3, "id": session_id, "timestamp": now, "parentSession": parent}
+    top = {**_object(header_raw), "version": 3, "id": session_id, "timestamp": now, "parentSession": parent}
     named = _NAME.format(name) if name else ""
     lines = [encode_line(top), *branch_lines(path, labels, name=named, now=now, new_id=new_id)]
     return b"\n".join(lines) + b"\n"
@@ -81,8 +81,12 @@ def copied_lines(path: Sequence[StoredEntry]) -> list[bytes]:
 
 
 def _with_parent(raw: bytes, parent: str | None) -> bytes:
+    return encode_line({**_object(raw), "parentId": parent})
+
+
+def _object(raw: bytes) -> dict[str, Any]:
     try:
-        value = msgspec.json.decode(raw)
+        value: dict[str, Any] = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):  # lone surrogates
-        value = json.loads(raw)
-    return encode_line({**value, "parentId": parent})
+        value = json.loads(raw.decode(errors="replace"))
+    return value

@@ -89,7 +89,8 @@ def shape_of(outline: Outline, nodes: bytearray, folded: AbstractSet[int] = froz
 
 def _children(outline: Outline, nodes: bytearray) -> dict[int, list[int]]:
     """The nodes that hang on each node, in file order; those of the start under -1."""
-    nearest = array("i", [_NOTHING - 1]) * len(nodes)
+    count = len(nodes)
+    nearest = array("i", [_NOTHING - 1]) * count
     parents = outline.parents
     below: dict[int, list[int]] = {}
     for at, is_node in enumerate(nodes):
@@ -98,13 +99,13 @@ def _children(outline: Outline, nodes: bytearray) -> dict[int, list[int]]:
         # Up to the next node; what lies between is remembered, so that no entry is passed twice.
         passed = []
         here = parents[at]
-        while here >= 0 and not nodes[here] and nearest[here] < _NOTHING:
+        while 0 <= here < count and not nodes[here] and nearest[here] < _NOTHING:
             passed.append(here)
             here = parents[here]
-        found = here if here < 0 or nodes[here] else nearest[here]
+        found = _NOTHING if not 0 <= here < count else here if nodes[here] else nearest[here]
         for hidden in passed:
             nearest[hidden] = found
-        below.setdefault(found if found >= 0 else _NOTHING, []).append(at)
+        below.setdefault(found, []).append(at)
     return below
 
 

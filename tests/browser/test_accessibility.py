@@ -161,6 +161,9 @@ def check(browser: Browser, stage: Stage, axe: str, state: State, width: int, sc
         pytest.fail("\n".join(f"{name}: {one}" for name, all_of in found.items() for one in all_of), pytrace=False)
 
 
+CHECKED = [state for state in STATES if not state.twin]
+
+
 def test_axe_is_the_one_that_is_recorded() -> None:
     actual = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
@@ -170,7 +173,7 @@ def test_axe_is_the_one_that_is_recorded() -> None:
     assert actual == listed()
 
 
-@pytest.mark.parametrize(("number", "state"), list(enumerate(STATES)), ids=[state.name for state in STATES])
+@pytest.mark.parametrize(("number", "state"), list(enumerate(CHECKED)), ids=[state.name for state in CHECKED])
 def test_a_state_has_no_barrier(browser: Browser, stage: Stage, axe: str, number: int, state: State) -> None:
     check(browser, stage, axe, state, *COMBINATIONS[number * STEP % len(COMBINATIONS)])
 

@@ -138,7 +138,7 @@ def test_a_copy_has_one_header_the_lines_as_they_were_and_the_labels_of_what_it_
     )
     names = iter(["n1", "n2", "n3"])
     data = fork_of(
-        HEADER,
+        json.dumps(HEADER).encode(),
         path,
         {"a": "new name", "elsewhere": "x"},
         session_id="copy",
@@ -159,7 +159,7 @@ def test_a_copy_has_one_header_the_lines_as_they_were_and_the_labels_of_what_it_
     assert data.splitlines()[1] == path[0].raw and lines[3]["label"] == "new name"
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(files(sound=True))
 def test_a_copy_has_the_context_of_its_way_and_can_be_copied_again(entries: Any) -> None:
     read: Any = Read(entries)
@@ -168,7 +168,7 @@ def test_a_copy_has_the_context_of_its_way_and_can_be_copied_again(entries: Any)
         if read.outline.flags[at] & SIDE:
             continue
         data = fork_of(
-            HEADER,
+            json.dumps(HEADER).encode(),
             stored_path(read, entry.id),
             read.outline.labels,
             session_id="copy",
@@ -192,7 +192,7 @@ def test_a_copy_has_the_context_of_its_way_and_can_be_copied_again(entries: Any)
 # Export
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(files(sound=True))
 def test_an_export_is_the_file_again(entries: Any) -> None:
     lines = stored(entries)
@@ -261,7 +261,7 @@ def test_markdown_has_each_speech_its_name_and_code_that_cannot_be_broken_out_of
     assert SECRET not in slim and "*Branch 2 of 2*" in slim
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(files())
 def test_the_stretches_of_a_tree_hold_every_entry_once_behind_its_parent(entries: Any) -> None:
     outline = outline_of(entries)

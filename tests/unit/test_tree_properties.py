@@ -2,24 +2,39 @@
 
 import shutil
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from app.models.script import Script, ScriptedModel, ScriptedTurn
+from app.protocol.cancel import CancelToken
 from app.protocol.entries import CompactionEntry, CustomEntry, Entry, MessageEntry
 from app.protocol.events import MessageEnd
 from app.protocol.messages import CompactionSummaryMessage, Message, UserMessage, text_of
+from app.protocol.model import ModelEvent, ModelRequest
 from app.runs.errors import Conflict
 from app.runs.live import LiveSession
-from app.runs.supervisor import Started, Supervisor
+from app.runs.supervisor import Queued, Started, Supervisor
 from app.sessions.context import message_of
 from tests.running import InlineExecutor, entries_of, events_of, supervisor_in
 
 ANSWER = ScriptedTurn(text="answer " + "word " * 150, chunk=1_000)
+
+
+class Disturbed(ScriptedModel):
+    """Lets a test do something in the middle of the next answer."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def stream(self, request: ModelRequest, cancel: CancelToken) -> Iterator[ModelEvent]:
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        yield from super().stream(request, cancel)
 
 
 class Trees(RuleBasedStateMachine):
@@ -30,7 +45,7 @@ class Trees(RuleBasedStateMachine):
     @initialize(target=points)
     def begin(self) -> str:
         self.folder = Path(tempfile.mkdtemp())
-        self.model = ScriptedModel(
+        self.model = Disturbed(
             Script(turns=[], after=ANSWER, summary=ScriptedTurn(text="In short."), context_window=900)
         )
         self.supervisor = self._new()
@@ -38,6 +53,9 @@ class Trees(RuleBasedStateMachine):
         self.labels: dict[str, str] = {}
         self.leaf: str | None = None
         self.asked = 0
+        self.questions: list[str] = []
+        self.returned: list[str] = []
+        self.name = ""
         return self.ask()
 
     def _new(self) -> Supervisor:
@@ -47,13 +65,60 @@ class Trees(RuleBasedStateMachine):
     def live(self) -> LiveSession:
         return self.supervisor.open(self.session_id)
 
-    @rule(target=points)
-    def ask(self) -> str:
+    def _question(self) -> str:
         self.asked += 1
-        begun = self.supervisor.prompt(self.session_id, f"question {self.asked}")
-        assert isinstance(begun, Started) and begun.run.status == "done"
+        return f"question {self.asked}"
+
+    def _sent(self, text: str, status: str = "done", *, returned: str = "") -> str:
+        """Sends a message whose run is over at once; returns where the session stands then."""
+        begun = self.supervisor.prompt(self.session_id, text, returned=returned)
+        assert isinstance(begun, Started) and begun.run.status == status
         self.leaf = self.live.session.leaf_id
         return str(self.leaf)
+
+    def _queue(self) -> str:
+        text = self._question()
+        assert isinstance(self.supervisor.prompt(self.session_id, text, queue=True), Queued)
+        assert [waiting.text for waiting in self.live.queue][-1] == text
+        return text
+
+    @rule(target=points)
+    def ask(self) -> str:
+        self.questions.append(self._question())
+        return self._sent(self.questions[-1])
+
+    @rule(target=points)
+    def ask_twice(self) -> str:
+        """A second question comes while the first is answered, and is answered in the same run."""
+        self.questions.append(first := self._question())
+        self.model.meanwhile = lambda: self.questions.append(self._queue())
+        return self._sent(first)
+
+    @rule(target=points)
+    def stop(self) -> str:
+        """An answer is stopped while another question waits, which is given back."""
+
+        def meanwhile() -> None:
+            self.returned.append(self._queue())
+            run = self.live.snapshot().run_id
+            assert run is not None and self.live.abort(run) is not None
+
+        self.questions.append(first := self._question())
+        self.model.meanwhile = meanwhile
+        return self._sent(first, "aborted")
+
+    @precondition(lambda self: self.returned)
+    @rule(target=points)
+    def send_again(self) -> str:
+        waiting = self.live.status().returned[0]
+        self.questions.append(self.returned.pop(0))
+        assert waiting.text == self.questions[-1]
+        return self._sent(waiting.text, returned=waiting.id)
+
+    @rule(name=st.sampled_from(["Limits", "  ", "界限"]))
+    def rename(self, name: str) -> None:
+        self.live.rename(name)
+        self.name = name.strip() or self.name
 
     @rule(point=points)
     def move(self, point: str) -> None:
@@ -131,6 +196,9 @@ class Trees(RuleBasedStateMachine):
             "leaf": picture.leaf_id,
             "size": picture.context_size,
             "branches": picture.branches,
+            "name": picture.name,
+            "queue": picture.queue,
+            "returned": picture.returned,
         }
 
     @invariant()
@@ -144,6 +212,9 @@ class Trees(RuleBasedStateMachine):
             here = entries[here].parent_id
         assert self.live.snapshot().messages == plain_context(path), "siblings never mix"
         assert self.live.session.outline.labels == self.labels
+        status = self.live.status()
+        assert (status.state, status.name, status.queue) == ("idle", self.name, [])
+        assert [waiting.text for waiting in status.returned] == self.returned
 
     @invariant()
     def nothing_is_missing_that_was_not_summarised(self) -> None:
@@ -171,7 +242,7 @@ class Trees(RuleBasedStateMachine):
             for entry in entries_of(self.live)
             if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage)
         ]
-        assert questions == [f"question {number}" for number in range(1, self.asked + 1)]
+        assert questions == self.questions
 
     def teardown(self) -> None:
         if hasattr(self, "folder"):

@@ -257,15 +257,15 @@ def test_a_long_fold_shows_its_newest_steps_and_counts_the_others() -> None:
 
 @pytest.mark.parametrize("show", ["lesson", "raw"])
 @pytest.mark.parametrize("limit", [120, 100_000])
-def test_a_chain_of_twenty_thousand_and_a_comb_of_forks_are_no_deeper_to_python(show: str, limit: int) -> None:
+def test_a_chain_of_thousands_and_a_comb_of_forks_are_no_deeper_to_python(show: str, limit: int) -> None:
     chain: list[Entry] = [user("m0", None)]
-    for number in range(1, 20_000):
+    for number in range(1, 6_000):
         chain.append(tutor(f"m{number}", f"m{number - 1}", "", "look"))
     assert view(chain, show=show, limit=limit).branches == 1
-    comb = forks(3_000)
-    found = view(comb, "m2999", show=show, limit=limit)
-    assert found.branches == 3_001
-    assert max(row.depth for row in found.rows) == 3_000
+    comb = forks(1_500)
+    found = view(comb, "m1499", show=show, limit=limit)
+    assert found.branches == 1_501
+    assert max(row.depth for row in found.rows) == 1_500
 
 
 @st.composite
@@ -309,7 +309,7 @@ def has_circle(entries: Sequence[Entry]) -> bool:
 
 
 @given(trees(), st.sampled_from(["lesson", "workings", "raw"]))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_every_shown_entry_stands_once_behind_its_parent_as_deep_as_there_are_forks(
     tree: tuple[list[Entry], str | None], show: str
 ) -> None:
@@ -362,7 +362,7 @@ def above(index: dict[str, Entry], entry_id: str) -> str | None:
 
 
 @given(trees(), st.integers(1, 30), st.sampled_from(["lesson", "raw"]))
-@settings(max_examples=200)
+@settings(max_examples=70)
 def test_under_any_limit_the_rows_are_those_of_the_whole_tree_in_their_order_with_honest_gaps(
     tree: tuple[list[Entry], str | None], limit: int, show: str
 ) -> None:

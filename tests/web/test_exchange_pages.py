@@ -124,7 +124,7 @@ def test_a_slim_page_holds_neither_what_tools_gave_nor_thinking(new_app: NewApp,
 def test_hostile_texts_stay_text_in_the_html_file(new_app: NewApp, settings: Settings) -> None:
     entries: list[dict[str, Any]] = []
     above = None
-    for number, bad in enumerate(sorted(HOSTILE.values() if isinstance(HOSTILE, dict) else map(str, HOSTILE))[:300]):
+    for number, bad in enumerate(sorted(HOSTILE.values())[::4]):
         for role in ("user", "assistant"):
             entry_id = f"{role}{number}{bad[:20]}"
             more = {"model": bad} if role == "assistant" else {}
