@@ -4,6 +4,7 @@ import functools
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
 
@@ -19,7 +20,7 @@ from app.sessions.context import Context, context_of
 from app.sessions.files import reason
 from app.sessions.lines import StoredEntry
 from app.sessions.outline import LOST, NONE, Outline
-from app.sessions.reading import FileReading, entry_of
+from app.sessions.reading import FileReading, Places, entry_of
 from app.sessions.records import SkippedLine
 from app.sessions.store import ReadOnlySession, StoreError, UnknownEntryId
 
@@ -48,14 +49,14 @@ class JsonlSession:
         self._reading = reading
         self._outline = reading.outline
         self._places = reading.places
-        self._bodies = Bodies(path)
+        self._source = _Source(reading.places, Bodies(path), reading.header.timestamp)
         self._needs_rewrite = bool(reading.needs_rewrite)
         self._file = file
         self._lock = lock
         self._read_only = read_only
         self._close = close
         self._guard = threading.RLock()
-        self._decoded = functools.lru_cache(maxsize=KEPT_DECODED)(self._read)
+        self._decoded = functools.lru_cache(maxsize=KEPT_DECODED)(self._source.read)
 
     @property
     def id(self) -> str:
@@ -111,7 +112,7 @@ class JsonlSession:
 
     def line(self, position: int) -> bytes:
         try:
-            return self._raw(position)
+            return self._source.raw(position)
         except OSError as error:
             raise StoreError(f"The session could not be read: {reason(error)}.") from error
 
@@ -176,13 +177,6 @@ class JsonlSession:
     def _id_at(self, position: int) -> str | None:
         return self._outline.ids[position] if position >= 0 else None
 
-    def _raw(self, position: int) -> bytes:
-        kept = self._places.kept.get(position)
-        return kept or self._bodies.read(self._places.offsets[position], self._places.lengths[position])
-
-    def _read(self, position: int) -> StoredEntry:
-        return entry_of(self._raw(position), self.header.timestamp)
-
     def _placed(self, entries: Sequence[KnownEntry]) -> list[StoredEntry]:
         """Returns the entries as they will be stored. Raises StoreError if one does not fit."""
         added: list[StoredEntry] = []
@@ -222,7 +216,7 @@ class JsonlSession:
             if self._needs_rewrite:
                 file.rewrite(self._whole_file(), self._reading.version)
                 self._needs_rewrite = False
-                self._bodies = Bodies(self._path)
+                self._source.bodies = Bodies(self._path)
                 self._places.written(len(self.header_raw) + 1)
             offset = file.append(lines, durable=durable)
         except UnsafeFile as error:
@@ -236,6 +230,22 @@ class JsonlSession:
     def _whole_file(self) -> bytes:
         lines = [self.header_raw, *(self.at(position).raw for position in range(len(self._outline)))]
         return b"\n".join(lines) + b"\n"
+
+
+@dataclass
+class _Source:
+    """Where lines are read from. It does not refer to the session, so that with that one the file is let go of."""
+
+    places: Places
+    bodies: Bodies
+    fallback_time: str
+
+    def raw(self, position: int) -> bytes:
+        kept = self.places.kept.get(position)
+        return kept or self.bodies.read(self.places.offsets[position], self.places.lengths[position])
+
+    def read(self, position: int) -> StoredEntry:
+        return entry_of(self.raw(position), self.fallback_time)
 
 
 class _Entries(Sequence[StoredEntry]):

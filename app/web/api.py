@@ -340,7 +340,7 @@ def _about(live: LiveSession) -> dict[str, Any]:
         "queue": picture.queue,
         "returned": picture.returned,
         "readOnly": picture.read_only,
-        "labels": picture.session.outline.labels,
+        "labels": dict(picture.session.outline.labels),
         "mainLine": picture.session.outline.main_line or None,
         "branches": picture.branches,
         "contextTokens": picture.context_size.tokens,

@@ -52,7 +52,7 @@ def nodes_of(outline: Outline, count: int, keep: str, leaf: int) -> bytearray:
         for at in range(count):
             shown[at] &= outline.kinds[at] == "user"
     elif keep == "labelled":
-        labelled = {outline.position(entry_id) for entry_id in outline.labels}
+        labelled = {outline.position(entry_id) for entry_id in list(outline.labels)}
         for at in range(count):
             shown[at] &= at in labelled
     return shown

@@ -106,6 +106,22 @@ def test_lines_are_read_again_after_a_rewrite_and_an_append_and_after_the_end(tm
     assert [stored.raw for stored in session.entries] == stored_lines(tmp_path), "what was read stays readable"
 
 
+def test_a_session_that_nobody_refers_to_lets_its_file_go_at_once(tmp_path: Path) -> None:
+    (tmp_path / "s.jsonl").write_bytes(json.dumps(HEADER).encode() + b"\n")
+    open_files = Path("/proc/self/fd")
+    if not open_files.exists():
+        pytest.skip("this system does not list open files")
+    store = JsonlSessionStore(tmp_path, tmp_path / "trash")
+    before = len(list(open_files.iterdir()))
+    for _ in range(20):
+        session = store.open("s")
+        assert list(session.entries) == []
+        session.close()
+        del session
+    assert len(list(open_files.iterdir())) <= before
+    store.close()
+
+
 def test_one_who_only_reads_keeps_what_was_there_when_the_file_is_replaced(tmp_path: Path) -> None:
     line = encode_line(entry_of("user", "a", None, "first", ""))
     path = tmp_path / "s.jsonl"
