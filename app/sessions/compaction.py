@@ -128,7 +128,7 @@ def prepare(path: Sequence[Entry], keep: int) -> Preparation | Refused:
         return Refused("already_compacted")
     cut = _cut(live, sizes, keep)
     messages = [message for entry in live[:cut] if (message := message_of(entry)) is not None]
-    if not messages:
+    if not messages or not any(sizes[:cut]):
         return Refused("nothing_gained")
     before = FilesUsed() if compaction is None else FilesUsed().with_details(compaction)
     files = files_of(live[:cut], before)

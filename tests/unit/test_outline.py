@@ -155,6 +155,7 @@ def test_the_context_of_every_entry_and_its_size_are_those_of_its_path(entries: 
         assert outline.context_size(at) == Size(len(meant.messages), sum(map(estimate_message, meant.messages)))
         answers = [one for one in path if isinstance(one, MessageEntry) and isinstance(one.message, AssistantMessage)]
         assert outline.turns[at] == len(answers)
+        assert outline.items[at] == sum(map(is_item, path))
         assert outline.call_ids(at) == {block.id for one in answers for block in _calls(one.message)}
         relevant = outline.first_relevant(at)
         from_there = path if relevant == NONE else path[[one.id for one in path].index(outline.ids[relevant]) :]
@@ -162,22 +163,68 @@ def test_the_context_of_every_entry_and_its_size_are_those_of_its_path(entries: 
     assert outline.context_size(NONE) == Size(0, 0) and outline.call_ids(NONE) == set()
 
 
+def is_item(entry: Entry) -> bool:
+    """Whether the transcript shows an entry by itself; no entry here is a result or a message of an extension."""
+    if isinstance(entry, CustomMessageEntry):
+        return entry.display
+    return isinstance(entry, MessageEntry | CompactionEntry | BranchSummaryEntry)
+
+
 def _calls(message: Message) -> list[ToolCall]:
     content = message.content if isinstance(message, AssistantMessage) else []
     return [block for block in content if isinstance(block, ToolCall)]
 
 
-@settings(max_examples=80, deadline=None)
-@given(files(sound=True), st.integers(0, 18))
-def test_an_outline_that_grows_is_the_outline_of_all(entries: list[Entry], loaded: int) -> None:
-    grown = outline_of(entries[:loaded])
-    for entry in entries[loaded:]:
+def test_what_a_compaction_kept_can_begin_with_an_older_compaction() -> None:
+    entries = [
+        entry_of("user", "a", None, "first", ""),
+        entry_of("compaction", "b", "a", "of it", "a"),
+        entry_of("user", "c", "b", "second", ""),
+        entry_of("compaction", "d", "c", "of both", "b"),
+    ]
+    outline, context = outline_of(entries), build_context(entries)
+    assert [type(message).__name__ for message in context.messages] == ["CompactionSummaryMessage", "UserMessage"]
+    first = outline.first_relevant(3)
+    assert outline.ids[first] == "b" and build_context(entries[first:]) == context
+
+
+@st.composite
+def odd_files_and_more(draw: st.DrawFn) -> tuple[list[Entry], list[Entry]]:
+    """A file however odd, and entries with new ids and known parents: a store adds no others."""
+    entries = draw(files())
+    names = [entry.id for entry in entries]
+    more: list[Entry] = []
+    for number in range(draw(st.integers(0, 6))):
+        parent = draw(st.sampled_from([None, *names]))
+        kind = draw(st.sampled_from(KINDS * 3 + SIDES))
+        more.append(entry_of(kind, f"m{number}", parent, draw(texts), draw(st.sampled_from([*names, "lost"]))))
+        names.append(f"m{number}")
+    return entries, more
+
+
+def grown_is_whole(loaded: Sequence[Entry], added: Sequence[Entry]) -> None:
+    grown, whole = outline_of(loaded), outline_of([*loaded, *added])
+    for entry in added:
         grown.add(entry)
-    whole = outline_of(entries)
     for name in ("ids", "kinds", "flags", "parents", "chain", "shown", "children", "turns", "items", "compacted"):
         assert list(getattr(grown, name)) == list(getattr(whole, name)), name
     for name in ("leaf", "ends", "roots", "labels", "name", "main_line", "first_text", "messages", "modified"):
         assert getattr(grown, name) == getattr(whole, name), name
+    for name in ("doubled", "cycles", "orphans", "calls"):
+        assert getattr(grown, name) == getattr(whole, name), name
+    assert list(map(grown.context_size, range(len(grown)))) == list(map(whole.context_size, range(len(whole))))
+
+
+@settings(max_examples=60, deadline=None)
+@given(files(sound=True), st.integers(0, 18))
+def test_an_outline_that_grows_is_the_outline_of_all(entries: list[Entry], loaded: int) -> None:
+    grown_is_whole(entries[:loaded], entries[loaded:])
+
+
+@settings(max_examples=60, deadline=None)
+@given(odd_files_and_more())
+def test_the_outline_of_an_odd_file_grows_as_that_of_a_sound_one(parts: tuple[list[Entry], list[Entry]]) -> None:
+    grown_is_whole(*parts)
 
 
 @settings(max_examples=80, deadline=None)
