@@ -1,7 +1,7 @@
 """A conversation as plain text, in which a model is given it to be summarised and not to be carried on.
 
 Each speech is a line that says who speaks, at the margin, and below it what was said, indented: no text can pass for
-the beginning of another speech. ``parse`` reads it back.
+the beginning of another speech, nor for the end of the section that it stands in. ``parse`` reads it back.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,8 +32,20 @@ FAILED = ", failed"
 SHELL = "Shell"
 NOTE = "Note"
 SUMMARY = "Summary of what came before"
+
+CONVERSATION = "conversation"
+EARLIER = "earlier-summary"
+TASK = "task"
+FOCUS = "Above all, the learner wants this to be kept: "
+"""The sections of a request for a summary, and how its task names what matters most."""
+FILES_READ = "Files read: "
+FILES_WRITTEN = "Files written: "
+"""How the lines at the end of a summary begin that name the files which were used."""
+
 RESULT_CHARACTERS = 2_000
 """How much of a tool's result is told: what it was about, and not all of a file."""
+MOST_OF_A_NAME = 100
+"""How much of a tool's name is told: a model may ask for one of any length."""
 _INDENT = "  "
 
 
@@ -63,13 +75,28 @@ def parse(text: str) -> list[Spoken]:
     return [Spoken(who, "\n".join(lines)) for who, lines in found]
 
 
+def section(tag: str, text: str) -> str:
+    """Returns a text between two tags, each a line of its own at the margin."""
+    return f"<{tag}>\n{text}\n</{tag}>"
+
+
+def section_of(text: str, tag: str) -> str:
+    """Returns what stands in the first section of that name, "" where there is none."""
+    lines = text.split("\n")
+    try:
+        begin = lines.index(f"<{tag}>") + 1
+        return "\n".join(lines[begin : lines.index(f"</{tag}>", begin)])
+    except ValueError:
+        return ""
+
+
 def spoken_of(message: Message) -> list[Spoken]:
     """Returns what a message says, one after another; nothing for an empty one.
 
     Results of tools are shortened, images only named, and what a person keeps from the model is left out.
     """
     return [
-        Spoken(_one_line(who), clean_text(text).replace("\r\n", "\n").replace("\r", "\n"))
+        Spoken(who, clean_text(text).replace("\r\n", "\n").replace("\r", "\n"))
         for who, text in _parts(message)
         if text.strip()
     ]
@@ -82,7 +109,7 @@ def _parts(message: Message) -> Iterator[tuple[str, str]]:
         case AssistantMessage():
             yield from _tutor(message)
         case ToolResultMessage():
-            who = f"{RESULT}{message.tool_name}{FAILED if message.is_error else ''}"
+            who = f"{RESULT}{_name(message.tool_name)}{FAILED if message.is_error else ''}"
             yield who, shortened(_text(message.content), RESULT_CHARACTERS) or "(nothing)"
         case BashExecutionMessage():
             if not message.exclude_from_context:
@@ -102,7 +129,7 @@ def _tutor(message: AssistantMessage) -> Iterator[tuple[str, str]]:
             case ThinkingContent() if not block.redacted:
                 yield THINKING, block.thinking
             case ToolCall():
-                yield f"{CALL}{block.name}", encode_line(block.arguments).decode()
+                yield f"{CALL}{_name(block.name)}", encode_line(block.arguments).decode()
             case _:
                 pass
 
@@ -126,5 +153,6 @@ def shortened(text: str, most: int) -> str:
     return f"{text[:most]}\n({len(text) - most} more characters are left out here)"
 
 
-def _one_line(who: str) -> str:
-    return " ".join(clean_text(who).replace("]", ")").split())
+def _name(tool: str) -> str:
+    """A tool's name as a part of a line that ends with its bracket."""
+    return " ".join(clean_text(tool[:MOST_OF_A_NAME]).replace("]", ")").split())

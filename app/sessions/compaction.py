@@ -127,15 +127,15 @@ def prepare(path: Sequence[Entry], keep: int) -> Preparation | Refused:
     if compaction is not None and not any(map(_in_context, path[_position(path, compaction.id) + 1 :])):
         return Refused("already_compacted")
     cut = _cut(live, sizes, keep)
-    messages = [message for entry in live[:cut] if (message := message_of(entry)) is not None]
-    if not messages or not any(sizes[:cut]):
+    # Messages without text alone, such as what a person keeps from the model, are not worth a summary either.
+    if not any(sizes[:cut]):
         return Refused("nothing_gained")
     before = FilesUsed() if compaction is None else FilesUsed().with_details(compaction)
     files = files_of(live[:cut], before)
     summary = "" if compaction is None else compaction.summary
     return Preparation(
         first_kept_entry_id=live[_with_settings(live, cut)].id,
-        messages=messages,
+        messages=[message for entry in live[:cut] if (message := message_of(entry)) is not None],
         previous_summary=summary,
         split=not _begins_turn(live[cut]) and any(map(_begins_turn, live[:cut])),
         tokens_before=estimate_tokens(summary) + sum(sizes),
@@ -282,5 +282,5 @@ def files_of(entries: Iterable[Entry], before: FilesUsed | None = None) -> Files
 
 def _path(arguments: Mapping[str, Any], details: Any) -> str:
     told = details.get("path") if isinstance(details, Mapping) else None
-    found = told or arguments.get("path") or arguments.get("name")
-    return found if isinstance(found, str) else ""
+    named = (told, arguments.get("path"), arguments.get("name"))
+    return next((name for name in named if isinstance(name, str) and name), "")

@@ -3,19 +3,29 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from app.protocol.dialogue import Spoken, serialise, spoken_of
+from app.protocol.dialogue import (
+    CONVERSATION,
+    EARLIER,
+    FILES_READ,
+    FILES_WRITTEN,
+    FOCUS,
+    TASK,
+    Spoken,
+    section,
+    serialise,
+    shortened,
+    spoken_of,
+)
 from app.protocol.entries import BranchSummaryEntry, CompactionEntry, Entry
 from app.protocol.estimate import estimate_tokens
-from app.protocol.messages import Message, TextContent, ToolResultMessage, UserMessage
+from app.protocol.messages import CompactionSummaryMessage, Message, TextContent, ToolResultMessage, UserMessage
 from app.protocol.model import ModelRequest
 from app.sessions.context import message_of
 
 NEARLY_FULL = 0.9
-"""Up to this share of the room a summary that stands in a branch is taken in, even if it goes beyond it."""
+"""Up to this share of the room the beginning of a summary is taken in that is too long for what is left of it."""
 
 _RULE = "\n\n---\n\n"
-_READ = "Files read: "
-_WRITTEN = "Files written: "
 
 _INSTRUCTIONS = """\
 You write summaries of conversations between a person who learns and their tutor. You are given a conversation as \
@@ -93,25 +103,28 @@ def compaction_request(
 
     ``focus`` is what a person wants most of it, ``split`` that the last turn of it is not at its end.
     """
-    task = _AGAIN if previous_summary else _FIRST
-    earlier = (
-        f"<earlier-summary>\n{without_files(previous_summary)}\n</earlier-summary>\n\n" if previous_summary else ""
-    )
+    earlier = spoken_of(CompactionSummaryMessage(summary=without_files(previous_summary)))
+    task = _AGAIN if earlier else _FIRST
     return _request(part, earlier, [task, _SPLIT if split else "", _focus(focus)], max_tokens)
 
 
 def branch_request(part: Sequence[Spoken], focus: str, *, max_tokens: int) -> ModelRequest:
     """Returns the request for a summary of a branch that is left."""
-    return _request(part, "", [_BRANCH, _focus(focus)], max_tokens)
+    return _request(part, [], [_BRANCH, _focus(focus)], max_tokens)
 
 
 def _focus(focus: str) -> str:
-    return f"Above all, the learner wants this to be kept: {focus}" if focus else ""
+    line = " ".join(focus.split())
+    return f"{FOCUS}{line}" if line else ""
 
 
-def _request(part: Sequence[Spoken], earlier: str, tasks: Sequence[str], max_tokens: int) -> ModelRequest:
-    task = "\n\n".join(filter(None, tasks))
-    text = f"<conversation>\n{serialise(part)}\n</conversation>\n\n{earlier}<task>\n{task}\n</task>"
+def _request(part: Sequence[Spoken], earlier: Sequence[Spoken], tasks: Sequence[str], max_tokens: int) -> ModelRequest:
+    sections = [
+        section(CONVERSATION, serialise(part)),
+        section(EARLIER, serialise(earlier)) if earlier else "",
+        section(TASK, "\n\n".join(filter(None, tasks))),
+    ]
+    text = "\n\n".join(filter(None, sections))
     return ModelRequest(
         system_prompt=_INSTRUCTIONS,
         messages=[UserMessage(content=[TextContent(text=text)])],
@@ -124,7 +137,7 @@ def _request(part: Sequence[Spoken], earlier: str, tasks: Sequence[str], max_tok
 def branch_speeches(left: Sequence[Entry], room: int) -> list[Spoken]:
     """Returns what is told of a branch, oldest first: without results of tools, the newest that have room.
 
-    Where that ends at a summary, it is taken in all the same while less than nine tenths of the room are used.
+    Where that ends at a summary, as much of it as has room is taken in while less than nine tenths are used.
     """
     taken: list[list[Spoken]] = []
     used = 0
@@ -137,11 +150,24 @@ def branch_speeches(left: Sequence[Entry], room: int) -> list[Spoken]:
         if used + size > room:
             is_summary = isinstance(entry, BranchSummaryEntry | CompactionEntry)
             if (is_summary and used < room * NEARLY_FULL) or not taken:
-                taken.append([Spoken(speech.who, speech.text[: max(1, room - used)]) for speech in speeches])
+                taken.append(_cut(speeches, room - used))
             break
         taken.append(speeches)
         used += size
     return [speech for speeches in reversed(taken) for speech in speeches]
+
+
+def _cut(speeches: Sequence[Spoken], room: int) -> list[Spoken]:
+    """As much as has room of the speeches of one message; the one that is cut says so."""
+    told: list[Spoken] = []
+    for speech in speeches:
+        size = _size(speech)
+        if size > room:
+            # A character is a token at most.
+            return [*told, Spoken(speech.who, shortened(speech.text, max(1, room)))]
+        told.append(speech)
+        room -= size
+    return told
 
 
 def finished_summary(text: str, read_files: Sequence[str], modified_files: Sequence[str]) -> str:
@@ -151,7 +177,7 @@ def finished_summary(text: str, read_files: Sequence[str], modified_files: Seque
         raise EmptySummary("The model wrote nothing.")
     lists = [
         f"{lead}{', '.join(f'`{name}`' for name in names)}"
-        for lead, names in ((_READ, read_files), (_WRITTEN, modified_files))
+        for lead, names in ((FILES_READ, read_files), (FILES_WRITTEN, modified_files))
         if names
     ]
     return written + (_RULE + "\n\n".join(lists) if lists else "")
@@ -160,7 +186,7 @@ def finished_summary(text: str, read_files: Sequence[str], modified_files: Seque
 def without_files(summary: str) -> str:
     """Returns a summary without the lists of files at its end."""
     text, rule, files = summary.rpartition(_RULE)
-    return text if rule and files.startswith((_READ, _WRITTEN)) else summary
+    return text if rule and files.startswith((FILES_READ, FILES_WRITTEN)) else summary
 
 
 def details_of(read_files: Sequence[str], modified_files: Sequence[str]) -> dict[str, Any]:

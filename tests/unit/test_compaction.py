@@ -21,6 +21,7 @@ from app.protocol.entries import (
 from app.protocol.estimate import estimate_message
 from app.protocol.messages import (
     AssistantMessage,
+    BashExecutionMessage,
     Message,
     TextContent,
     ToolCall,
@@ -111,6 +112,13 @@ def test_where_everything_fits_nothing_is_summarised() -> None:
     )
 
 
+def test_a_summary_of_messages_without_a_text_gains_nothing() -> None:
+    hidden = entry("h", BashExecutionMessage(command="x" * 400, exclude_from_context=True))
+    assert refused([user("u0", 0), hidden, user("u1")], 5) == "nothing_gained"
+    assert refused([*TURNS, compaction("k", "u3"), user("u4")], 25) == "nothing_gained"
+    assert len(prepared([user("u0"), hidden, user("u1")], 5).messages) == 2
+
+
 def test_a_second_compaction_takes_up_what_the_first_one_kept() -> None:
     path = [*TURNS[:4], compaction("k", "u2"), *TURNS[4:], user("u4"), tutor("a4")]
     found = prepared(path, 30)
@@ -187,12 +195,32 @@ def test_files_are_those_that_calls_have_read_and_written_and_are_carried_on() -
     assert files_of([hooked]).read == frozenset()
 
 
+def test_a_file_is_named_by_whatever_names_it() -> None:
+    odd: list[Entry] = [asks("a", "1", "read", path=3, name="x.md"), result("r", "1", details={"path": ["y"]})]
+    named: list[Entry] = [asks("a", "1", "edit", path="x.md"), result("r", "1", details={"path": 1})]
+    assert (files_of(odd).read, files_of(named).modified) == ({"x.md"}, {"x.md"})
+    nameless: list[Entry] = [asks("a", "1", "read"), result("r", "1", details="x.md")]
+    assert files_of(nameless).read == frozenset()
+
+
+def test_what_was_read_and_then_written_is_written() -> None:
+    path = [asks("a", "1", "read", path="x.md"), result("r", "1"), asks("b", "2", "write", path="x.md")]
+    files = files_of([*path, result("s", "2")])
+    assert (files.read_only, files.modified) == ([], {"x.md"})
+
+
+def test_what_is_kept_does_not_name_its_files_yet() -> None:
+    kept: list[Entry] = [user("u4"), asks("a4", "c", path="late.md"), result("r", "c"), tutor("a5")]
+    assert prepared([*TURNS, *kept], 25).read_files == []
+
+
 def test_what_the_model_counted_is_taken_from_good_answers_only() -> None:
     usage = Usage(input=90, output=10)
     good = entry("a", AssistantMessage(content="x", usage=usage, stop_reason="stop"))
     broken = entry("a", AssistantMessage(content="x", usage=usage, stop_reason="error"))
+    stopped = entry("a", AssistantMessage(content="x", usage=usage, stop_reason="aborted"))
     silent = entry("a", AssistantMessage(content="x", usage=Usage()))
-    assert [used_tokens(one) for one in (good, broken, silent, user("u"))] == [100, 0, 0, 0]
+    assert [used_tokens(one) for one in (good, broken, stopped, silent, user("u"))] == [100, 0, 0, 0, 0]
 
 
 kinds = st.sampled_from(["user", "user", "answer", "calls", "result", "result", "note", "summary", "setting", "label"])

@@ -194,6 +194,7 @@ def test_a_run_that_nobody_kills_passes_every_kind_of_step(play: Play, tmp_path:
     }
 
 
+@pytest.mark.timeout(240)  # a process for each step: half a minute alone, more beside other work
 def test_a_run_survives_a_kill_at_every_step(play: Play, tmp_path: Path) -> None:
     steps = dry_run(tmp_path / "whole", play, 1_000)
     for at, name in enumerate(steps, 1):

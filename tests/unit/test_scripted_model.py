@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from app.models.catalogue import ModelUnavailable, open_model
@@ -150,6 +151,27 @@ def test_an_empty_id_is_kept_as_it_is_given(script: Script) -> None:
 def test_a_stop_reason_can_be_set(script: Script) -> None:
     model = script.open({"text": "cut sho", "stopReason": "length"})
     assert complete(model, request(), CancelToken(), 0).stop_reason == "length"
+
+
+def asked_for_a_summary(answers: int = 0) -> ModelRequest:
+    return msgspec.structs.replace(request(answers), purpose="summary")
+
+
+@pytest.mark.parametrize("answers", [0, 1, 5])
+def test_a_summary_is_played_whatever_turn_it_is(script: Script, answers: int) -> None:
+    model = script.open({"text": "one"}, {"text": "two"}, summary={"text": "in short"})
+    told = complete(model, asked_for_a_summary(answers), CancelToken(), 0)
+    assert text_of(told.content) == "in short" and told.stop_reason == "stop"
+    assert "summary" in text_of(complete(script.open(), asked_for_a_summary(), CancelToken(), 0).content)
+    empty = script.open(summary={})
+    assert complete(empty, asked_for_a_summary(answers), CancelToken(), 0).content == []
+
+
+@pytest.mark.parametrize(("kind", "reason"), [("error", "error"), ("cut", "error"), ("hang", "aborted")])
+def test_a_summary_may_fail_as_a_turn_may(script: Script, kind: str, reason: str) -> None:
+    model = script.open(summary={"text": "abcdef", "chunk": 2, "fault": {"kind": kind, "afterDeltas": 2}})
+    told = complete(model, asked_for_a_summary(), WatchedToken(cancel_at=3), 0)
+    assert (text_of(told.content), told.stop_reason) == ("abcd", reason)
 
 
 def test_deltas_have_the_size_that_the_turn_says(script: Script) -> None:
