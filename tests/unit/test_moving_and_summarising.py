@@ -355,3 +355,16 @@ def test_the_way_to_an_entry_becomes_a_session_of_its_own(make: Callable[..., Su
     assert len(live.session.outline) == count, "the copy writes its own file"
     with pytest.raises(NotFound):
         supervisor.fork(live.id, "nowhere")
+
+
+def test_what_is_sent_while_a_branch_is_summarised_goes_out_at_the_new_place(make: Callable[..., Supervisor]) -> None:
+    supervisor = make(script(summary=ScriptedTurn(text="In short.", delay_ms=20), window=100_000))
+    live = filled(supervisor, 2)
+    first = live.session.path()[1].id
+    begun = supervisor.move(live.id, first, summary=True)
+    assert isinstance(begun, Started)
+    supervisor.prompt(live.id, "and here?", queue=True)
+    settle(begun.run)
+    path = live.session.path()
+    assert [type(entry).__name__ for entry in path[2:]] == ["BranchSummaryEntry", "MessageEntry", "MessageEntry"]
+    assert text_of(path[3].message.content) == "and here?" and live.queue == []  # type: ignore[union-attr]
