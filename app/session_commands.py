@@ -9,7 +9,7 @@ from typing import Any
 from app.protocol.codec import encode_line
 from app.sessions.importing import Imported, import_bytes
 from app.sessions.jsonl import JsonlSessionStore
-from app.sessions.store import Session, StoreError
+from app.sessions.store import Session, StoreError, UnknownSession
 from app.settings import Settings, SettingsError
 
 FORMATS = ("jsonl", "markdown", "html")
@@ -72,7 +72,10 @@ def export_session(settings: Settings, wanted: str, *, kind: str, entry_id: str,
     ``wanted`` is an id, the beginning of one, or a name. Raises SettingsError when it names none, or more than one.
     """
     store = store_of(settings)
-    session = store.look(_find(store, wanted))
+    try:
+        session = store.look(wanted)  # an id needs no look at all the others
+    except UnknownSession:
+        session = store.look(_find(store, wanted))
     if entry_id and session.outline.position(entry_id) is None:
         raise SettingsError(f"The session has no entry {entry_id!r}. --branch takes the id of an entry.")
     pieces = _content(settings, session, kind, entry_id, slim=slim)
@@ -81,17 +84,28 @@ def export_session(settings: Settings, wanted: str, *, kind: str, entry_id: str,
             sys.stdout.buffer.write(piece)
         sys.stdout.buffer.flush()
         return 0
-    # Written beside and put in place whole: a failure leaves what was there.
-    target = Path(output).expanduser()
-    fresh = target.with_name(f".{target.name}.new")
+    try:
+        _write(Path(output).expanduser(), pieces)
+    except OSError as problem:
+        raise SettingsError(f"{output} cannot be written: {problem.strerror or problem}") from problem
+    return 0
+
+
+def _write(target: Path, pieces: Iterator[bytes]) -> None:
+    """Writes beside and puts in place whole, so that a failure leaves what was there; raises OSError."""
+    target = target.resolve()  # what a link leads to is written, and the link stays
+    if target.exists() and not target.is_file():  # a device or a pipe is written to, never replaced
+        with target.open("wb") as file:
+            file.writelines(pieces)
+        return
+    fresh = target.with_name(f".{target.name}.{os.getpid()}.new")
     try:
         with fresh.open("wb") as file:
             file.writelines(pieces)
         os.replace(fresh, target)
-    except OSError as problem:
+    except BaseException:
         fresh.unlink(missing_ok=True)
-        raise SettingsError(f"{output} cannot be written: {problem.strerror or problem}") from problem
-    return 0
+        raise
 
 
 def _find(store: JsonlSessionStore, wanted: str) -> str:
@@ -99,11 +113,9 @@ def _find(store: JsonlSessionStore, wanted: str) -> str:
         sessions = store.list()
     except StoreError as problem:
         raise SettingsError(str(problem)) from problem
-    found = (
-        [one.id for one in sessions if one.id == wanted]
-        or [one.id for one in sessions if wanted and one.name == wanted]
-        or [one.id for one in sessions if wanted and one.id.startswith(wanted)]
-    )
+    found = [one.id for one in sessions if wanted and one.name == wanted] or [
+        one.id for one in sessions if wanted and one.id.startswith(wanted)
+    ]
     if len(found) == 1:
         return found[0]
     if not found:

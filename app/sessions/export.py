@@ -1,14 +1,18 @@
 """A session, or one branch of it, as a file to keep: JSON lines, or Markdown to read. Pure, line by line."""
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from app.protocol.codec import clean_text, encode_line
-from app.protocol.entries import BranchSummaryEntry, CompactionEntry, CustomMessageEntry, Entry, MessageEntry
+from app.protocol.entries import (
+    BranchSummaryEntry,
+    CompactionEntry,
+    CustomMessageEntry,
+    Entry,
+    MessageEntry,
+    UnknownEntry,
+)
 from app.protocol.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -17,6 +21,7 @@ from app.protocol.messages import (
     CustomMessage,
     Message,
     TextContent,
+    ThinkingContent,
     ToolCall,
     ToolResultMessage,
     UserMessage,
@@ -24,10 +29,17 @@ from app.protocol.messages import (
 )
 from app.sessions.lines import StoredEntry
 from app.sessions.preview import preview
+from app.sessions.rewriting import line_of, object_of_line
 from app.sessions.times import iso_to_ms, ms_to_iso, usable_ms
 
 LEFT_OUT = "[left out]"
-_FENCE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
+_KEPT_OF_OUTPUT = {
+    "toolResult": ("role", "toolCallId", "toolName", "isError", "timestamp"),
+    "bashExecution": ("role", "command", "exitCode", "cancelled", "truncated", "excludeFromContext", "timestamp"),
+}
+"""Fields that stay where output is left out; any other may hold some of it."""
+_THOUGHTS = ("thinking", "redacted_thinking")
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 def jsonl(header_raw: bytes, entries: Iterable[StoredEntry], *, slim: bool) -> Iterator[bytes]:
@@ -41,21 +53,22 @@ def jsonl(header_raw: bytes, entries: Iterable[StoredEntry], *, slim: bool) -> I
 
 
 def slim_line(stored: StoredEntry) -> bytes:
-    """Returns the line of an entry without the output of tools and without thinking; as it is if it has neither."""
-    if not isinstance(stored.entry, MessageEntry) or not _has_output(stored.entry.message):
+    """Returns the line of an entry without the output of tools and without thinking; as it is if it has neither.
+
+    A message that does not fit the vocabulary is read as it stands, so that nothing of it slips through.
+    """
+    entry = stored.entry
+    if isinstance(entry, MessageEntry):
+        if not _has_output(entry.message):
+            return stored.raw
+    elif not (isinstance(entry, UnknownEntry) and entry.type == "message"):
         return stored.raw
-    value = _object(stored.raw)
-    message = value["message"]
-    match stored.entry.message:
-        case ToolResultMessage():
-            kept = {key: item for key, item in message.items() if key != "details"}
-            value["message"] = {**kept, "content": [{"type": "text", "text": LEFT_OUT}]}
-        case BashExecutionMessage():
-            value["message"] = {**message, "output": LEFT_OUT}
-        case _:
-            blocks = [block for block in message["content"] if block.get("type") != "thinking"]
-            value["message"] = {**message, "content": blocks}
-    return encode_line(value)
+    value = object_of_line(stored.raw)
+    message = value.get("message")
+    if message is None:
+        return stored.raw
+    slim = _slim_message(message) if isinstance(message, dict) else LEFT_OUT
+    return stored.raw if slim == message else line_of({**value, "message": slim})
 
 
 def _has_output(message: Message) -> bool:
@@ -63,16 +76,24 @@ def _has_output(message: Message) -> bool:
         case ToolResultMessage() | BashExecutionMessage():
             return True
         case AssistantMessage(content=list() as blocks):
-            return any(block.__struct_config__.tag == "thinking" for block in blocks)
+            return any(isinstance(block, ThinkingContent) for block in blocks)
     return False
 
 
-def _object(raw: bytes) -> dict[str, Any]:
-    try:
-        value: dict[str, Any] = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):  # lone surrogates, or bytes that are not UTF-8
-        value = json.loads(raw.decode(errors="replace"))
-    return value
+def _slim_message(message: dict[str, Any]) -> dict[str, Any]:
+    role, content = message.get("role"), message.get("content")
+    fields = _KEPT_OF_OUTPUT.get(role) if isinstance(role, str) else None
+    if fields is not None:
+        kept = {key: item for key, item in message.items() if key in fields}
+        left = {"output": LEFT_OUT} if role == "bashExecution" else {"content": [{"type": "text", "text": LEFT_OUT}]}
+        return {**kept, **left}
+    if isinstance(content, list):
+        return {**message, "content": [block for block in content if not _is_thought(block)]}
+    return message
+
+
+def _is_thought(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") in _THOUGHTS
 
 
 def markdown(title: str, parts: Iterable[tuple[str, Iterable[tuple[Entry, str]]]], *, slim: bool) -> Iterator[str]:
@@ -157,19 +178,22 @@ def _of_tutor(message: AssistantMessage) -> list[str]:
 
 def _fenced(text: str) -> str:
     """A block of code that its text cannot end: the fence is longer than any in it."""
-    longest = max((len(fence) for fence in _FENCE.findall(text)), default=2)
-    fence = "`" * (longest + 1)
+    fence = "`" * max(3, _longest_run(text) + 1)
     return f"{fence}\n{text}\n{fence}"
 
 
 def _code(text: str) -> str:
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    longest = _longest_run(text)
     fence = "`" * (longest + 1)
     return f"{fence} {text} {fence}" if longest else f"`{text}`"
 
 
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in re.findall(r"`+", text)), default=0)
+
+
 def _quoted(text: str) -> str:
-    return "\n".join(f"> {line}" for line in text.split("\n"))
+    return "\n".join(f"> {line}" for line in _LINE_END.split(text))
 
 
 def _escaped(text: str) -> str:

@@ -1,14 +1,11 @@
 """The way to an entry as a session of its own: pure, from the lines of one file to those of another."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-import msgspec
 
 from app.protocol.codec import encode_line
 from app.protocol.entries import CustomEntry, LabelEntry, SessionInfoEntry, is_side_entry
 from app.sessions.lines import StoredEntry
+from app.sessions.rewriting import line_of, object_of_line
 
 CARRIED_TYPES = frozenset({"learning-void"})
 """Side entries that go along: what they say is about the entries that they hang on, and not about a run."""
@@ -32,9 +29,9 @@ def fork_of(
     its origin. Lines are copied byte for byte; only where an entry hangs on one that is left out its parent is another.
     The current ``labels`` of what was copied come behind it, then the ``name``, if there is one.
     """
-    top = {**_object(header_raw), "version": 3, "id": session_id, "timestamp": now, "parentSession": parent}
+    top = {**object_of_line(header_raw), "version": 3, "id": session_id, "timestamp": now, "parentSession": parent}
     named = _NAME.format(name) if name else ""
-    lines = [encode_line(top), *branch_lines(path, labels, name=named, now=now, new_id=new_id)]
+    lines = [line_of(top), *branch_lines(path, labels, name=named, now=now, new_id=new_id)]
     return b"\n".join(lines) + b"\n"
 
 
@@ -64,29 +61,27 @@ def is_carried(stored: StoredEntry) -> bool:
 
 
 def copied_lines(path: Sequence[StoredEntry]) -> list[bytes]:
-    """Returns the lines of what is carried of a path, in its order, hanging on one another without gaps."""
-    kept: set[str] = set()
+    """Returns the lines of what is carried of a path, hanging on one another without gaps.
+
+    They stand in the order of the path, side entries right behind what they hang on: so the last line leads a reader
+    to the path's end, wherever the side entries stood in the old file.
+    """
+    lines: dict[str | None, list[bytes]] = {None: []}
+    anchor: dict[str, str | None] = {}
     heir: dict[str, str | None] = {}
-    lines: list[bytes] = []
     for stored in path:
         entry = stored.entry
         parent = entry.parent_id
-        above = parent if parent in kept else heir.get(parent or "")
+        above = parent if parent in anchor else heir.get(parent or "")
         if not is_carried(stored):
             heir[entry.id] = above
             continue
-        kept.add(entry.id)
-        lines.append(stored.raw if above == parent else _with_parent(stored.raw, above))
-    return lines
+        line = stored.raw if above == parent else _with_parent(stored.raw, above)
+        # One that hangs on nothing comes first, or the copy would open before its first entry.
+        anchor[entry.id] = (anchor[above] if above is not None else None) if is_side_entry(entry) else entry.id
+        lines.setdefault(anchor[entry.id], []).append(line)
+    return [line for group in lines.values() for line in group]
 
 
 def _with_parent(raw: bytes, parent: str | None) -> bytes:
-    return encode_line({**_object(raw), "parentId": parent})
-
-
-def _object(raw: bytes) -> dict[str, Any]:
-    try:
-        value: dict[str, Any] = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):  # lone surrogates
-        value = json.loads(raw.decode(errors="replace"))
-    return value
+    return line_of({**object_of_line(raw), "parentId": parent})

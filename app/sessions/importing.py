@@ -6,6 +6,10 @@ from app.protocol.entries import FORMAT_VERSION
 from app.sessions.lines import parse
 from app.sessions.records import SkippedLine
 
+MANY_LINES = 1_000_000
+LEAST_BYTES = 40
+"""An entry has more: a file of many shorter lines is no session, and to tell of each line would take gigabytes."""
+
 
 @dataclass(frozen=True)
 class Imported:
@@ -27,6 +31,9 @@ class Imported:
 
 def import_bytes(data: bytes) -> Imported:
     """Returns what becomes of the bytes of a file: Pi's formats 1 to 3, the teaching format, also without header."""
+    lines = data.count(b"\n")
+    if lines > MANY_LINES and len(data) < lines * LEAST_BYTES:
+        return Imported(problem=f"It has {lines:,} lines, which are too short for a session's.")
     parsed = parse(data, "")
     if parsed.future_version:
         problem = f"It has format version {parsed.version}; up to version {FORMAT_VERSION} is read."

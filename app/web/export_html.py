@@ -1,12 +1,12 @@
 """A session as one HTML file that needs nothing else: no script, no font, no address."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jinja2 import Environment
 
 from app.protocol.entries import Entry, MessageEntry
-from app.protocol.messages import AssistantMessage, ToolResultMessage, text_of, tool_calls_of
+from app.protocol.messages import AssistantMessage, BashExecutionMessage, ToolResultMessage, text_of, tool_calls_of
 from app.render.markdown import render_markdown
 from app.runs.workings import Workings
 from app.sessions.branches import Stretch, stretches_of
@@ -67,7 +67,7 @@ def document_of(env: Environment, session: Session, entry_id: str, *, slim: bool
         lang=lang,
         title=outline.name or outline.first_text,
         style="\n".join((resource("static") / name).read_text("utf-8") for name in ("app.css", "export.css")),
-        tree=_tree(session, stretches),
+        tree=_tree(session, stretches, slim=slim),
         stretches=stretches,
         pieces=lambda stretch: _pieces(session, stretch, slim=slim),
         slim=slim,
@@ -75,7 +75,14 @@ def document_of(env: Environment, session: Session, entry_id: str, *, slim: bool
     )
 
 
-def _tree(session: Session, stretches: Sequence[Stretch]) -> Iterator[TreeLine]:
+def words_told(entry: Entry, *, slim: bool) -> str:
+    """Returns the words that an entry is named by, with ``slim`` no output of a tool: its name instead."""
+    if slim and isinstance(entry, MessageEntry) and isinstance(entry.message, ToolResultMessage):
+        return entry.message.tool_name
+    return words_of(entry)[0]
+
+
+def _tree(session: Session, stretches: Sequence[Stretch], *, slim: bool) -> Iterator[TreeLine]:
     outline = session.outline
     depths: list[int] = []
     for number, stretch in enumerate(stretches):
@@ -87,7 +94,7 @@ def _tree(session: Session, stretches: Sequence[Stretch]) -> Iterator[TreeLine]:
         for place in stretch.places:
             label = outline.labels.get(outline.ids[place], "")
             if outline.kinds[place] == "user" or label:
-                text = preview(words_of(session.at(place).entry)[0], 80)
+                text = preview(words_told(session.at(place).entry, slim=slim), 80)
                 yield TreeLine(dom_id("m", outline.ids[place]), text, depths[-1], label=label)
 
 
@@ -104,8 +111,14 @@ def _pieces(session: Session, stretch: Stretch, *, slim: bool) -> Iterator[Piece
         calls = _calls(entry, results, told, slim=slim)
         items = transcript([entry], Workings(), render_markdown, numbers={}, sent={}, context_after={})
         if items or calls:
-            item = items[0] if items else None
+            item = _without_output(items[0], entry) if items and slim else items[0] if items else None
             yield Piece(item, session.outline.labels.get(entry.id, ""), calls, dom_id("m", entry.id))
+
+
+def _without_output(item: MessageItem, entry: Entry) -> MessageItem:
+    if isinstance(entry, MessageEntry) and isinstance(entry.message, BashExecutionMessage):
+        return replace(item, text=f"$ {entry.message.command}")
+    return item
 
 
 def _calls(entry: Entry, results: dict[str, ToolResultMessage], told: set[str], *, slim: bool) -> list[ExportedCall]:

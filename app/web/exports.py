@@ -1,6 +1,7 @@
 """Exports: a session or one of its branches as a file, and the form that asks which."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -18,9 +19,9 @@ from app.sessions.reading import entry_of
 from app.sessions.store import Session
 from app.sessions.times import now_iso
 from app.sessions.window import stored_path
-from app.settings import Settings
+from app.settings import Settings, resource
 from app.web.errors import ApiError
-from app.web.export_html import document_of
+from app.web.export_html import document_of, words_told
 from app.web.preferences import preferences
 from app.web.services import services
 from app.web.session_page import shared_values, view_of
@@ -92,7 +93,7 @@ def content_of(session: Session, kind: str, entry_id: str, *, slim: bool) -> Ite
         case "jsonl":
             yield from _jsonl(session, entry_id, slim=slim)
         case "markdown":
-            for piece in markdown(_title(session), _parts(session, entry_id), slim=slim):
+            for piece in markdown(_title(session), _parts(session, entry_id, slim=slim), slim=slim):
                 yield piece.encode("utf-8", "replace")
         case _:
             lang = preferences().html_lang
@@ -101,10 +102,17 @@ def content_of(session: Session, kind: str, entry_id: str, *, slim: bool) -> Ite
 
 
 def content_outside(settings: Settings, session: Session, kind: str, entry_id: str, *, slim: bool) -> Iterator[bytes]:
-    """Yields the bytes of an export where no request is answered, in English."""
+    """Yields the bytes of an export where no request is answered, in English.
+
+    Nothing else of ``settings`` is used: what is taught from, and by whom, need not be there.
+    """
+    if kind != "html":
+        yield from content_of(session, kind, entry_id, slim=slim)
+        return
     from app.web import build_app
 
-    with build_app(settings).app_context(), force_locale("en"):
+    app = build_app(replace(settings, workspace=resource("workspace"), model="offline"))
+    with app.app_context(), force_locale("en"):
         yield from content_of(session, kind, entry_id, slim=slim)
 
 
@@ -125,7 +133,7 @@ def _stored(line: bytes) -> StoredEntry:
     return entry_of(line, "")
 
 
-def _parts(session: Session, entry_id: str) -> Iterator[tuple[str, Iterator[tuple[Entry, str]]]]:
+def _parts(session: Session, entry_id: str, *, slim: bool) -> Iterator[tuple[str, Iterator[tuple[Entry, str]]]]:
     outline = session.outline
 
     def entries(places: Any) -> Iterator[tuple[Entry, str]]:
@@ -139,6 +147,6 @@ def _parts(session: Session, entry_id: str) -> Iterator[tuple[str, Iterator[tupl
         heading = ""
         if stretch.of > 1:
             above = stretches[stretch.above].places[-1] if stretch.above is not None else None
-            after = preview(words_of(session.at(above).entry)[0], 60) if above is not None else ""
+            after = "" if above is None else preview(words_told(session.at(above).entry, slim=slim), 60)
             heading = f"Branch {stretch.number} of {stretch.of}, " + (f"after: {after}" if after else "from the start")
         yield heading, entries(stretch.places)

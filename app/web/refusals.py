@@ -9,7 +9,7 @@ from waitress.task import ErrorTask
 
 from app.protocol.codec import encode_line
 from app.web.errors import message_of, reason_of
-from app.web.security import HEADERS
+from app.web.security import HEADERS, UPLOAD_TOO_LARGE
 
 UPLOAD_PATHS = ("/import", "/api/sessions/import")
 MOST_ELSEWHERE = 1_048_576
@@ -21,10 +21,11 @@ class Refusal(ErrorTask):  # type: ignore[misc]
 
     def execute(self) -> None:
         problem = self.request.error
-        message = f"The server did not take this request: {problem.body}."
-        if getattr(self.request, "path", "") not in UPLOAD_PATHS:
-            message = message_of(problem.code, message)
-        body = encode_line({"reason": reason_of(problem.code), "message": message})
+        reason = reason_of(problem.code)
+        message = message_of(problem.code, f"The server did not take this request: {problem.body}.")
+        if problem.code == 413 and getattr(self.request, "path", "") in UPLOAD_PATHS:
+            reason, message = "upload_too_large", UPLOAD_TOO_LARGE
+        body = encode_line({"reason": reason, "message": message})
         self.status = f"{problem.code} {problem.reason}"
         self.response_headers += [("Content-Type", "application/json"), ("Cache-Control", "no-store"), *HEADERS.items()]
         self.set_close_on_finish()

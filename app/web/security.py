@@ -31,6 +31,9 @@ HEADERS = {
 }
 MAX_BODY_BYTES = 256 * 1024
 MAX_UPLOAD_BYTES = 64 * 1024 * 1024
+UPLOAD_TOO_LARGE = (
+    f"The upload is larger than {MAX_UPLOAD_BYTES >> 20} MiB. The command hornbook import takes such a file."
+)
 UPLOADS = ("imports.upload", "imports.api_import")
 """Endpoints that take session files, which are large."""
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -138,7 +141,7 @@ def install(app: Flask, settings: Settings, current_token: Callable[[], str | No
         if request.endpoint in UPLOADS:
             request.max_content_length = MAX_UPLOAD_BYTES
             if (request.content_length or 0) > MAX_UPLOAD_BYTES:
-                raise ApiError(413, "upload_too_large", f"The upload is larger than {MAX_UPLOAD_BYTES >> 20} MiB.")
+                raise ApiError(413, "upload_too_large", UPLOAD_TOO_LARGE)
         elif (request.content_length or 0) > MAX_BODY_BYTES:
             raise ApiError(413, "too_large", f"The request is larger than {MAX_BODY_BYTES // 1024} KiB.")
         return None

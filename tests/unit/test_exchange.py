@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bs4 import BeautifulSoup
 from hypothesis import given, settings
 
 from app.protocol.codec import encode_line
@@ -20,10 +21,12 @@ from app.protocol.messages import (
     UserMessage,
     text_of,
 )
+from app.render.markdown import render_markdown
+from app.sessions import importing
 from app.sessions.branches import stretches_of
 from app.sessions.context import build_context
 from app.sessions.export import LEFT_OUT, jsonl, markdown, slim_line
-from app.sessions.fork import fork_of, is_carried
+from app.sessions.fork import copied_lines, fork_of, is_carried
 from app.sessions.importing import import_bytes
 from app.sessions.jsonl import JsonlSessionStore
 from app.sessions.lines import StoredEntry, parse
@@ -106,6 +109,13 @@ def test_what_is_no_session_is_refused_with_a_reason(data: bytes, words: str) ->
     assert words in import_bytes(data).problem
 
 
+def test_millions_of_empty_lines_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "MANY_LINES", 100)
+    assert "200 lines" in import_bytes(b"{}\n" * 200).problem
+    sound = file_of(HEADER, *(said(f"m{n}", f"m{n - 1}" if n else None, "hi") for n in range(200)))
+    assert import_bytes(sound).kept == 200
+
+
 def test_an_id_that_is_taken_or_no_name_gets_another_one(tmp_path: Path) -> None:
     store = JsonlSessionStore(tmp_path / "sessions", tmp_path / "trash")
     first = store.add(file_of(HEADER), "s1")
@@ -157,6 +167,31 @@ def test_a_copy_has_one_header_the_lines_as_they_were_and_the_labels_of_what_it_
         ("session_info", "n2", "n1"),
     ]
     assert data.splitlines()[1] == path[0].raw and lines[3]["label"] == "new name"
+
+
+@pytest.mark.parametrize("labels", [{}, {"a": "first"}])
+@pytest.mark.parametrize("hangs_on", [None, "a", "b"])
+def test_a_copy_opens_at_its_end_whatever_side_entries_go_along(labels: dict[str, str], hangs_on: str | None) -> None:
+    path = stored(
+        [
+            entry_of("user", "a", None, "hi", ""),
+            entry_of("answer", "b", "a", "well", ""),
+            entry_of("learning-void", "v", hangs_on, "", ""),
+            entry_of("learning-void", "w", "v", "", ""),
+        ]
+    )
+    data = fork_of(
+        json.dumps(HEADER).encode(),
+        path,
+        labels,
+        session_id="copy",
+        parent="s1.jsonl",
+        name="",
+        now=STAMP,
+        new_id=lambda: "n",
+    )
+    outline = parse(data, "").outline
+    assert outline.ids[outline.leaf] == "b" and {"a", "b", "v", "w"} <= set(outline.ids)
 
 
 @settings(max_examples=20, deadline=None)
@@ -245,6 +280,37 @@ def test_a_slim_export_holds_no_output_and_no_thinking_and_can_be_imported() -> 
     assert SECRET.encode() not in slim_line(odd)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "toolResult", "content": [{"type": "text", "text": SECRET}]},
+        {"role": "toolResult", "toolCallId": "1", "content": [{"type": "text", "text": SECRET}, {"type": "odd"}]},
+        {"role": "toolResult", "toolCallId": "1", "content": "x", "details": {"y": SECRET}, "output": SECRET},
+        {"role": "bashExecution", "command": "ls", "output": SECRET, "more": SECRET},
+        {"role": "bashExecution", "output": SECRET},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": SECRET}, {"type": "odd"}]},
+        {"role": "assistant", "content": [{"type": "redacted_thinking", "data": SECRET}]},
+        SECRET,
+    ],
+)
+def test_a_slim_export_holds_neither_also_where_a_line_does_not_fit(message: Any) -> None:
+    line = {"type": "message", "id": "x", "parentId": None, "timestamp": STAMP, "message": message, "own": [1]}
+    (odd,) = parse(file_of(HEADER, line), "").entries
+    slim = slim_line(odd)
+    assert SECRET.encode() not in slim and json.loads(slim)["own"] == [1]
+    (again,) = parse(file_of(HEADER) + slim + b"\n", "").entries
+    assert again.entry.id == "x" and slim_line(again) == slim
+
+
+def test_what_is_written_anew_is_json_for_every_reader() -> None:
+    odd = b"""{"type":"message","id":"x","parentId":"gone","timestamp":"t","far":1e999,"none":NaN,"half":"\\ud800",
+        "message":{"role":"toolResult","toolCallId":"1","content":"SECRET-OUTPUT"}}""".replace(b"\n", b"")
+    entries = parse(file_of(HEADER) + odd + b"\n", "").entries
+    for line in (slim_line(entries[0]), *copied_lines(entries)):
+        value = json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+        assert (value["far"], value["none"], value["half"]) == (None, None, "\ud800")
+
+
 def test_markdown_has_each_speech_its_name_and_code_that_cannot_be_broken_out_of() -> None:
     breaking = MessageEntry(
         id="b",
@@ -259,6 +325,23 @@ def test_markdown_has_each_speech_its_name_and_code_that_cannot_be_broken_out_of
     assert f"```\n{SECRET}\n```" in text and "`````\n```\n# not a heading\n````\n`````" in text
     slim = "".join(markdown("Rank", [("Branch 2 of 2", entries)], slim=True))
     assert SECRET not in slim and "*Branch 2 of 2*" in slim
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_markdown_is_not_broken_out_of_by_any_line_end(end: str) -> None:
+    text = end.join(["a", "`````", "# not a heading"])
+    entries: list[Entry] = [
+        MessageEntry(
+            id="r",
+            parent_id=None,
+            timestamp=STAMP,
+            message=ToolResultMessage(tool_call_id="1", tool_name="x", content=text),
+        ),
+        CompactionEntry(id="c", parent_id="r", timestamp=STAMP, summary=text, first_kept_entry_id="r"),
+    ]
+    written = "".join(markdown("Rank", [("", [(entry, "") for entry in entries])], slim=False))
+    soup = BeautifulSoup(render_markdown(written).html, "html.parser")
+    assert not any("not a heading" in one.get_text() for one in soup.select("h1, h2, h3, h4, h5, h6"))
 
 
 @settings(max_examples=30, deadline=None)

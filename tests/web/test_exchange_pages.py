@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -113,12 +115,16 @@ def test_a_slim_page_holds_neither_what_tools_gave_nor_thinking(new_app: NewApp,
         message("u", None, "user", "q"),
         message("a", "u", "assistant", blocks),
         message("r", "a", "toolResult", [{"type": "text", "text": "SECRET-2"}], toolCallId="c", toolName="look"),
+        message("s", "r", "bashExecution", None, command="ls", output="SECRET-3"),
+        message("x", "r", "user", "another way"),
+        {"type": "label", "id": "l", "parentId": "x", "timestamp": STAMP, "targetId": "r", "label": "fork"},
     )
     client = new_app().test_client()
     for kind in ("jsonl", "markdown", "html"):
         whole = client.get(f"/sessions/{name}/export?format={kind}").get_data(as_text=True)
         slim = client.get(f"/sessions/{name}/export?format={kind}&slim=1").get_data(as_text=True)
-        assert "SECRET-2" in whole and "Let me look." in slim and "SECRET" not in slim, kind
+        assert "SECRET-2" in whole and "SECRET-3" in whole, kind
+        assert "Let me look." in slim and "another way" in slim and "SECRET" not in slim, kind
 
 
 def test_hostile_texts_stay_text_in_the_html_file(new_app: NewApp, settings: Settings) -> None:
@@ -266,6 +272,37 @@ def test_a_name_that_several_sessions_have_is_refused(
         put(settings, name, message("u", None, "user", "hi"))
     assert main(["export", "a", "--data", str(settings.data)]) == 2
     assert b"beginning of 2 sessions" in capfdbinary.readouterr().err
+
+
+def test_an_export_needs_neither_the_model_nor_the_workspace_of_the_settings(
+    tmp_path: Path, settings: Settings, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(settings, "one", message("u", None, "user", "hi"))
+    monkeypatch.setenv("HORNBOOK_MODEL", "script:/nowhere.json")
+    monkeypatch.setenv("HORNBOOK_WORKSPACE", str(tmp_path / "gone"))
+    before = sorted(settings.data.rglob("*"))
+    for kind in ("jsonl", "markdown", "html"):
+        assert main(["export", "one", "--format", kind, "--data", str(settings.data)]) == 0
+        assert b"hi" in capfdbinary.readouterr().out
+    assert sorted(settings.data.rglob("*")) == before, "it only reads"
+
+
+def test_an_export_replaces_files_only(tmp_path: Path, settings: Settings) -> None:
+    name = put(settings, "one", message("u", None, "user", "hi"))
+    meant = (settings.data / "sessions" / f"{name}.jsonl").read_bytes()
+    real, link, pipe = tmp_path / "real.jsonl", tmp_path / "link.jsonl", tmp_path / "pipe"
+    link.symlink_to(real)
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        for target in (link, pipe):
+            assert main(["export", name, "--output", str(target), "--data", str(settings.data)]) == 0
+        assert os.read(reader, 100_000) == meant
+    finally:
+        os.close(reader)
+    assert link.is_symlink() and real.read_bytes() == meant and stat.S_ISFIFO(pipe.stat().st_mode)
+    assert main(["export", name, "--output", str(tmp_path), "--data", str(settings.data)]) == 2
+    assert not [path for path in tmp_path.iterdir() if path.name.endswith(".new")]
 
 
 # Copies

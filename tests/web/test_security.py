@@ -528,10 +528,15 @@ def test_a_body_over_the_limit_is_413_with_and_without_a_length(server: Server) 
 
 def test_what_the_server_refuses_by_itself_has_our_form_and_headers(server: Server) -> None:
     far_too_large = b"POST /api/prompt HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000000\r\n\r\n"
+    upload = b"POST /api/sessions/import HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99000000\r\n\r\n"
     malformed = b"GET / HTTP/1.1\r\nHost: localhost\r\nno colon here\r\n\r\n"
-    for request, status in ((far_too_large, 413), (malformed, 400)):
+    for request, status, words in (
+        (far_too_large, 413, "256 KiB"),
+        (upload, 413, "64 MiB"),
+        (malformed, 400, "did not take"),
+    ):
         answer = raw(server, request)
-        assert answer.status == status
+        assert answer.status == status and words in answer.json["message"]
         assert set(answer.json) == {"reason", "message"}
         assert answer.headers["content-type"] == "application/json"
         assert answer.headers["content-security-policy"] == CSP
