@@ -55,6 +55,7 @@ def lesson(server: Server) -> str:
     return session
 
 
+@pytest.mark.timeout(240)  # every page, one after another
 def test_no_page_is_wider_than_the_narrowest_screen(server: Server, visit: Callable[..., Page], lesson: str) -> None:
     page = visit(server, width=NARROWEST)
     course = f"/files/{LONG[:200]}"
