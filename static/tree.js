@@ -3,12 +3,20 @@
   const panel = () => document.getElementById("panel");
   const list = () => panel().querySelector("ol[data-tree]");
   const items = () => [...list().querySelectorAll("li")].filter((item) => item.offsetParent);
-  const level = (item) => Number(item.dataset.depth || 0) + (item.closest("details") ? 2 : 1);
+  const level = (item) => {
+    const above = item.parentElement.closest("li");
+    return above ? level(above) + 1 : Number(item.dataset.depth || 0) + 1;
+  };
   const opener = (item) => item.querySelector(":scope > a, :scope > form button, :scope > details > summary");
   const fold = (item) => item.querySelector(":scope > .branch .fold");
   let current = ""; // the id of the row that has the tab stop
   let inside = false; // whether the focus was on a row
 
+  // A row that is folded away, or has become a step of one, has its fold in its place.
+  const known = (id) => {
+    const item = id && (document.getElementById(id) || document.getElementById(id.replace(/^f-/, "n-")));
+    return item && (item.offsetParent ? item : item.parentElement.closest("li"));
+  };
   const place = (item, focus) => {
     for (const other of list().querySelectorAll('li[tabindex="0"]')) other.tabIndex = -1;
     item.tabIndex = 0;
@@ -23,6 +31,7 @@
     tree.setAttribute("role", "tree");
     tree.setAttribute("aria-label", tree.dataset.tree);
     const runs = [];
+    const sets = new Set();
     for (const item of tree.querySelectorAll("li")) {
       const depth = level(item);
       item.setAttribute("role", "treeitem");
@@ -35,10 +44,11 @@
       runs.length = Math.min(runs.length, depth);
       (runs[depth - 1] ||= []).push(item);
       item.setAttribute("aria-posinset", runs[depth - 1].length);
-      for (const sibling of runs[depth - 1]) sibling.setAttribute("aria-setsize", runs[depth - 1].length);
+      sets.add(runs[depth - 1]);
     }
+    for (const set of sets) for (const sibling of set) sibling.setAttribute("aria-setsize", set.length);
     for (const inner of tree.querySelectorAll("details > ol")) inner.setAttribute("role", "group");
-    const stop = (current && document.getElementById(current)) || tree.querySelector("li.open, li[aria-current]");
+    const stop = known(current) || tree.querySelector("li.open, li[aria-current]");
     place(stop || tree.querySelector("li"), inside && document.activeElement === document.body);
   };
 
@@ -84,7 +94,7 @@
     } else if (event.target.matches("li[role=treeitem]") && moves[event.key]) {
       event.preventDefault();
       moves[event.key](event.target);
-    } else if (event.key === "/" && find && !event.target.closest("input, textarea, select")) {
+    } else if (event.key === "/" && document.body.dataset.keys === "on" && find && !event.target.closest("input, textarea, select")) {
       event.preventDefault();
       find.focus();
     }

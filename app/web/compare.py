@@ -1,9 +1,11 @@
 """Two branches side by side, from where they part."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flask import Blueprint, render_template, request
 
+from app.protocol.entries import Entry
 from app.runs.errors import NotFound
 from app.runs.picture import Snapshot
 from app.sessions.compaction import files_of
@@ -13,7 +15,7 @@ from app.web.preferences import Preferences, preferences
 from app.web.services import services
 from app.web.session_page import shared_values, view_of
 from app.web.transcript import MessageItem, transcript
-from app.web.tree_view import words_of
+from app.web.tree_words import words_of
 
 compare = Blueprint("compare", __name__)
 
@@ -45,13 +47,14 @@ def compare_page(session_id: str) -> str:
     ends = [_position(picture, request.args.get(name, "")) for name in ("a", "b")]
     paths = [list(outline.up(end)) for end in ends]
     shared = set(paths[0]) & set(paths[1])
-    fork = max((place for place in paths[0] if place in shared), key=lambda place: outline.items[place], default=None)
+    fork = next((place for place in paths[0] if place in shared and outline.shown[place] == place), None)
     prefs = Preferences(show="lesson", lang=preferences().lang, theme=preferences().theme)
     return render_template(
         "pages/compare.html",
         session=picture,
         sides=[_side(picture, [place for place in path if place not in shared]) for path in paths],
-        fork=preview(words_of(picture.session.at(fork).entry)[0]) if fork is not None else "",
+        fork=_first_words([picture.session.at(fork).entry]) if fork is not None else "",
+        at_start=fork is None,
         fixed=picture.state == "running" or picture.read_only or picture.deleted,
         **{**shared_values(picture.session_id, view_of(prefs, None, beside=False)), "prefs": prefs},
     )
@@ -78,12 +81,18 @@ def _side(picture: Snapshot, newest_first: list[int]) -> Side:
     return Side(
         entry_id=outline.ids[end] if places else "",
         label=labels[0] if labels else "",
-        text=next((shown for entry in entries[:20] if (shown := preview(words_of(entry)[0]))), ""),
+        text=_first_words(entries[:20]),
         time=outline.times[end] if places else None,
         messages=messages,
         items=items[:MOST],
-        more=max(0, messages - MOST),
+        more=max(0, messages - len(items[:MOST])),
         read=files.read_only,
         written=sorted(files.modified),
         is_leaf=end == picture.leaf,
     )
+
+
+def _first_words(entries: Sequence[Entry]) -> str:
+    """Returns how the first of these entries with words begins; a tool's output only where nobody speaks."""
+    spoken = [(kind == "tool", preview(text)) for text, kind in map(words_of, entries)]
+    return next((text for _, text in sorted(spoken, key=lambda said: said[0]) if text), "")

@@ -16,7 +16,7 @@ from app.settings import resource
 from app.web.calls import pretty
 from app.web.ids import dom_id
 from app.web.transcript import MessageItem, transcript
-from app.web.tree_view import words_of
+from app.web.tree_words import words_of
 
 
 @dataclass(frozen=True)

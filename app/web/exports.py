@@ -26,7 +26,7 @@ from app.web.preferences import preferences
 from app.web.services import services
 from app.web.session_page import shared_values, view_of
 from app.web.texts import _
-from app.web.tree_view import words_of
+from app.web.tree_words import words_of
 
 exports = Blueprint("exports", __name__)
 

@@ -15,13 +15,15 @@ from app.runs.supervisor import Started
 from app.sessions.outline import Outline, Size
 from app.sessions.store import Session
 from app.web.errors import ApiError, wants_piece
+from app.web.found_words import marked
 from app.web.ids import dom_id, end_of, session_url
 from app.web.rendering import Renderer
 from app.web.services import services
 from app.web.texts import _
-from app.web.tree_search import find, marked
+from app.web.tree_search import find
 from app.web.tree_shape import FILTERS, main_line_of, nodes_of, shape_of
-from app.web.tree_view import anchor_of, mark_of, tools_of, tree_rows, words_of
+from app.web.tree_view import tree_rows
+from app.web.tree_words import anchor_of, mark_of, tools_of, words_of
 
 PANEL_ROWS = 120
 """Rows beside the lesson, where the tree is sent again with each change."""
@@ -103,8 +105,9 @@ def tree_values(
         keep="all" if found else keep,
         limit=PAGE_ROWS if everything else PANEL_ROWS,
         around=around if around is not None else selected,
-        folded=folded,
+        folded=frozenset() if found else folded,
         nodes=found.nodes if found else None,
+        words=asked.find,
     )
     return {
         "session_id": picture.session_id,

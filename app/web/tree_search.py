@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.protocol.entries import Entry, MessageEntry
-from app.protocol.messages import AssistantMessage, tool_calls_of
+from app.protocol.messages import AssistantMessage, ToolResultMessage, tool_calls_of
 from app.sessions.outline import SHADOWED, SHOWN
 from app.sessions.store import Session
-from app.web.tree_view import tools_of, words_of
+from app.web.tree_words import words_of
 
 ROLES = frozenset({"user", "tutor", "tool", "summary", "note"})
 """Words for who speaks, which stand in no line."""
@@ -43,8 +43,8 @@ def find(session: Session, count: int, words: str) -> Found:
         label = outline.labels.get(outline.ids[at], "")
         if label == "" and not _may_hold(session.line(at), wanted):
             continue
-        text = _text(session.at(at).entry, label)
-        if all(word in text for word in wanted):
+        text, who = _said(session.at(at).entry, label)
+        if all(word in text or word in who for word in wanted):
             hits += 1
             nodes[at] = hits <= MOST_FOUND
     return Found(nodes, hits)
@@ -58,29 +58,15 @@ def _may_hold(line: bytes, wanted: Sequence[str]) -> bool:
     return all(word.encode() in lower for word in wanted if word.isascii() and word.isalnum() and word not in ROLES)
 
 
-def _text(entry: Entry, label: str) -> str:
+def _said(entry: Entry, label: str) -> tuple[str, set[str]]:
+    """Returns all that an entry says, and the words for who says it, which are looked for as whole words only."""
     text, kind = words_of(entry)
-    parts = [label, kind, text, *tools_of(entry)]
+    parts, who = [label, text], {kind}
     if isinstance(entry, MessageEntry):
-        parts.append(str(entry.message.__struct_config__.tag))
+        who.add(str(entry.message.__struct_config__.tag).casefold())
+        if isinstance(entry.message, ToolResultMessage):
+            parts.append(entry.message.tool_name)
         if isinstance(entry.message, AssistantMessage):
-            parts += [value for call in tool_calls_of(entry.message) for value in map(str, call.arguments.values())]
-    return "\n".join(parts).casefold()
-
-
-def marked(text: str, words: str) -> list[tuple[str, bool]]:
-    """Returns a text in pieces, each with whether it is one of the words that were searched for."""
-    wanted = [word for word in words.casefold().split() if word]
-    folded = text.casefold()
-    if not wanted or len(folded) != len(text):  # a letter that folds into two would shift all behind it
-        return [(text, False)]
-    pieces: list[tuple[str, bool]] = []
-    start = 0
-    while start < len(text):
-        hits = [(at, len(word)) for word in wanted if (at := folded.find(word, start)) >= 0]
-        if not hits:
-            break
-        at, length = min(hits, key=lambda hit: (hit[0], -hit[1]))
-        pieces += [(text[start:at], False), (text[at : at + length], True)]
-        start = at + length
-    return [(piece, hit) for piece, hit in (*pieces, (text[start:], False)) if piece]
+            for call in tool_calls_of(entry.message):
+                parts += [call.name, *map(str, call.arguments.values())]
+    return "\n".join(parts).casefold(), who

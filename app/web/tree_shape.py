@@ -163,11 +163,10 @@ def main_line_of(outline: Outline, count: int) -> set[int]:
 
 def since_fork(outline: Outline, shape: Shape) -> list[int]:
     """Returns, for each node, how many messages its branch has up to it: since the fork above, or the start."""
-    began: list[int] = []
-    last: dict[int, int] = {}
-    for place, depth, (number, _) in zip(shape.places, shape.depths, shape.branches, strict=True):
-        if number or depth not in last:
-            above = outline.parents[place]
-            last[depth] = outline.items[above] if above >= 0 else 0
-        began.append(outline.items[place] - last[depth])
-    return began
+    since: list[int] = []
+    at_fork = {0: 0}  # by the depth of the branches that begin there
+    for place, depth, forks in zip(shape.places, shape.depths, shape.forks, strict=True):
+        since.append(outline.items[place] - at_fork.get(depth, 0))
+        if forks:
+            at_fork[depth + 1] = outline.items[place]
+    return since

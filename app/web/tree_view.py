@@ -7,30 +7,20 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from app.protocol.entries import BranchSummaryEntry, CompactionEntry, Entry, MessageEntry
-from app.protocol.messages import (
-    AssistantMessage,
-    BashExecutionMessage,
-    BranchSummaryMessage,
-    CompactionSummaryMessage,
-    CustomMessage,
-    ToolResultMessage,
-    UserMessage,
-    text_of,
-    tool_calls_of,
-)
 from app.sessions.outline import CUT, FAILED, STOPPED, Outline
 from app.sessions.preview import preview
 from app.sessions.store import Session
+from app.web.found_words import excerpt
 from app.web.ids import dom_id
 from app.web.tree_shape import Shape, main_line_of, nodes_of, shape_of, since_fork, stands_alone
-
-ShownEntry = MessageEntry | CompactionEntry | BranchSummaryEntry
+from app.web.tree_words import anchor_of, mark_of, tools_of, type_of, words_of
 
 LINE = 80
 """Characters of a row's preview."""
 LONGER = 400
 """Characters of what opens under a row that the lesson does not show."""
+PARTS = ("mine", "labelled")
+"""Filters that leave of a branch so little that its last row says nothing about its end."""
 SHAPES_KEPT = 4
 """Trees whose shape stays worked out, for the next look at them."""
 
@@ -45,7 +35,9 @@ class Row:
     ``time`` is in Unix milliseconds. ``depth`` counts the forks above; ``branch`` of ``branches`` is given on the first
     row of each branch (else 0), and ``forks`` is how many branches begin below. ``mark`` is failed, stopped, cut or
     empty; ``failed`` counts the failed among the steps. ``label`` is the name that a person gave, ``main`` says that it
-    is on the main line, ``folded`` how many rows are hidden below it, ``messages`` how many its branch has up to it.
+    is on the main line, ``messages`` how many its branch has up to it; ``is_end`` and ``messages`` are told of the
+    session's branches, not of what a search or a filter leaves of them. ``fold`` is the entry below which all can
+    be hidden, or shown again, from this row, else empty; ``folded`` how many rows are hidden below it.
     ``left_out`` rows before this one are not shown, ``gap`` names one of them; the first ``steps_left_out`` of its
     steps neither.
     """
@@ -68,6 +60,7 @@ class Row:
     mark: str = ""
     label: str = ""
     main: bool = False
+    fold: str = ""
     folded: int = 0
     messages: int = 0
     steps: "tuple[Row, ...]" = ()
@@ -84,11 +77,6 @@ class Row:
     @property
     def step_count(self) -> int:
         return len(self.steps) + self.steps_left_out
-
-    @property
-    def foldable(self) -> bool:
-        """Whether it begins a branch that goes on below it, or is folded."""
-        return bool(self.folded or (self.branch and not self.is_end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +119,13 @@ def tree_rows(
     around: int | None = None,
     folded: AbstractSet[int] = frozenset(),
     nodes: bytearray | None = None,
+    words: str = "",
 ) -> TreeView:
     """Returns the tree of a session's first ``count`` entries as at most ``limit`` rows, and as many steps in them.
 
     ``leaf`` is the position where the session goes on. ``keep`` is one of FILTERS; with "lesson" what the tutor did
-    between question and answer is folded, otherwise each node has a row. ``nodes`` overrides which entries are nodes.
+    between question and answer is folded, otherwise each node has a row. ``nodes`` overrides which entries are nodes,
+    namely those where ``words`` were found.
     Of a tree with more rows those near ``around`` (by default the leaf) on its path come first, then the branch points.
     Below the entries of ``folded`` nothing is shown.
     """
@@ -158,6 +148,8 @@ def tree_rows(
         leaf=here,
         main=main_line_of(outline, count),
         since=since_fork(outline, shape),
+        whole=nodes is None and keep not in PARTS,
+        words=words,
     )
     return TreeView(
         rows=reader.rows(lines, kept, limit),
@@ -177,17 +169,6 @@ def _shaped(
     """The shape and its lines, kept while nothing is added: a look at another row needs no look at all of them."""
     shape = shape_of(outline, nodes_of(outline, count, keep, leaf), folded)
     return shape, _lines(outline, shape, leaf, fold=keep == "lesson")
-
-
-def anchor_of(entry: Entry) -> str:
-    """Returns the id of the element that shows an entry in the lesson when it is on the path; empty if none does."""
-    if isinstance(entry, MessageEntry):
-        if isinstance(entry.message, ToolResultMessage):
-            return dom_id("c", entry.message.tool_call_id)
-        if isinstance(entry.message, CustomMessage) and not entry.message.display:
-            return ""
-        return dom_id("m", entry.id)
-    return dom_id("m", entry.id) if isinstance(entry, ShownEntry) else ""
 
 
 def _lines(outline: Outline, shape: Shape, leaf: int, *, fold: bool) -> list[_Line]:
@@ -244,6 +225,8 @@ class _Reader:
     leaf: int
     main: AbstractSet[int]
     since: Sequence[int]
+    whole: bool
+    words: str
 
     def rows(self, lines: Sequence[_Line], kept: Sequence[int], step_limit: int) -> list[Row]:
         """Returns the rows of the lines kept; of the folded steps the newest ``step_limit`` in all."""
@@ -278,7 +261,8 @@ class _Reader:
             main=self.shape.places[first] in self.main,
             branch=number,
             branches=of,
-            steps=tuple(replace(self._row(node), branch=0, branches=0) for node in nodes[left_out:]),
+            fold=self._id(first) if number else "",
+            steps=tuple(replace(self._row(node), branch=0, branches=0, fold="") for node in nodes[left_out:]),
             failed=failed,
             steps_left_out=left_out,
         )
@@ -289,9 +273,10 @@ class _Reader:
         entry = self.session.at(at).entry
         shown = at in self.on_path
         text, kind = words_of(entry)
-        line = preview(text, LINE)
+        line = excerpt(text, self.words, LINE)
         more = "" if shown else preview(text, LONGER)
         number, of = self.shape.branches[node]
+        ends, folded = self.shape.ends[node], self.shape.folded[node]
         return Row(
             id=entry.id,
             kind=kind,
@@ -304,63 +289,14 @@ class _Reader:
             depth=self.shape.depths[node],
             on_path=shown,
             is_leaf=at == self.leaf,
-            is_end=self.shape.ends[node],
+            is_end=ends and (self.whole or not outline.children[at]),
             branch=number,
             branches=of,
             forks=self.shape.forks[node],
             mark=mark_of(outline.flags[at]),
             label=outline.labels.get(entry.id, ""),
             main=at in self.main,
-            folded=self.shape.folded[node],
-            messages=self.since[node],
+            fold=entry.id if folded or (number and not ends) else "",
+            folded=folded,
+            messages=self.since[node] if self.whole else 0,
         )
-
-
-def words_of(entry: Entry) -> tuple[str, str]:
-    """Returns an entry's text and the kind of row that it makes."""
-    if isinstance(entry, CompactionEntry | BranchSummaryEntry):
-        return entry.summary, "summary"
-    if not isinstance(entry, MessageEntry):
-        return "", "note"
-    match entry.message:
-        case UserMessage() as message:
-            return text_of(message.content), "user"
-        case AssistantMessage() as message:
-            text = text_of(message.content)
-            return (text if text.strip() else message.error_message or ""), "tutor"
-        case ToolResultMessage() as message:
-            return text_of(message.content), "tool"
-        case BashExecutionMessage() as message:
-            return f"$ {message.command}", "note"
-        case BranchSummaryMessage() | CompactionSummaryMessage() as message:
-            return message.summary, "summary"
-        case CustomMessage() as message:
-            return text_of(message.content), "note"
-
-
-def tools_of(entry: Entry) -> tuple[str, ...]:
-    """Returns the names of the tools that a message asks for, or of the one whose result it is."""
-    if not isinstance(entry, MessageEntry):
-        return ()
-    if isinstance(entry.message, ToolResultMessage):
-        return (preview(entry.message.tool_name, LINE),)
-    if isinstance(entry.message, AssistantMessage):
-        return tuple(preview(call.name, LINE) for call in tool_calls_of(entry.message)[:20])
-    return ()
-
-
-def mark_of(flags: int) -> str:
-    """Returns how a message ended when that was not well."""
-    return "failed" if flags & FAILED else "stopped" if flags & STOPPED else "cut" if flags & CUT else ""
-
-
-def type_of(entry: Entry) -> str:
-    """Returns an entry's type as the file has it, of a message with its role."""
-    match entry:
-        case CompactionEntry():
-            return "compaction"
-        case BranchSummaryEntry():
-            return "branch_summary"
-        case MessageEntry():
-            return f"message {entry.message.__struct_config__.tag}"
-    return str(entry.__struct_config__.tag or "unknown")

@@ -157,6 +157,39 @@ def test_the_tree_follows_what_happens_and_keeps_how_it_is_shown(server: Server,
     expect(page.locator("#panel .choice [aria-current]")).to_have_text("Only mine")
 
 
+def test_what_is_being_typed_stays_while_the_tree_grows_and_goes_with_its_row(
+    server: Server, visit: Callable[..., Page]
+) -> None:
+    session = made(server, "Typed", "one", "two")
+    page = visit(server, f"{session}/tree")
+    node = opened(page, "one")
+    name, focus = node.get_by_label("Name of this point"), node.get_by_label("What matters most")
+    node.get_by_label("summarise with this in mind:").check()
+    focus.fill("numbers")
+    name.fill("half a na")
+    server.post("/api/prompt", {"sessionId": session.rpartition("/")[2], "text": "three"})
+    expect(row(page, "three")).to_have_count(1)
+    expect(row(page, "three").last).to_be_visible()
+    expect(name).to_be_focused()
+    expect(name).to_have_value("half a na")
+    expect(focus).to_have_value("numbers")
+    expect(node.get_by_label("summarise with this in mind:")).to_be_checked()
+    opened(page, "two")
+    expect(name).to_have_value("")
+    expect(focus).to_have_value("")
+    expect(node.get_by_label("leave as it is")).to_be_checked()
+
+
+def test_a_single_key_does_nothing_where_such_keys_are_off(server: Server, visit: Callable[..., Page]) -> None:
+    page = visit(server, f"{made(server, 'Off', 'one')}/tree?keys=off")
+    first = page.get_by_role("treeitem").first
+    first.focus()
+    page.keyboard.press("/")
+    expect(first).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("treeitem").nth(1)).to_be_focused()
+
+
 def test_earlier_messages_come_on_scrolling_up_and_what_is_read_stays_in_place(
     server: Server, visit: Callable[..., Page], tmp_path: Path
 ) -> None:

@@ -27,7 +27,8 @@ from app.protocol.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from app.web.tree_view import LINE, LONGER, Row, ShownEntry, TreeView, anchor_of, tree_rows
+from app.web.tree_view import LINE, LONGER, Row, TreeView, tree_rows
+from app.web.tree_words import ShownEntry, anchor_of
 from tests.plain_tree import index_of, parents_of, path_to
 from tests.support import Read
 

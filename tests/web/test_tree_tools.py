@@ -101,6 +101,89 @@ def test_a_branch_folds_by_a_link_and_unfolds_by_another(client: FlaskClient) ->
     assert "4 branches" not in folded.get_text() and "2 branches" in folded.get_text()
 
 
+def asked_twice(settings: Settings) -> str:
+    """A question that was answered twice, each time after a look into a file, and once talked about further."""
+    used = {"id": "c", "type": "toolCall", "name": "read_file", "arguments": {"path": "rank.md"}}
+    return put(
+        settings,
+        "twice",
+        message("u", None, "user", "What is a pivot?"),
+        message("a1", "u", "assistant", [used]),
+        message("r1", "a1", "toolResult", "seen", toolCallId="c", toolName="read_file"),
+        message("a2", "r1", "assistant", [{"type": "text", "text": "First answer"}]),
+        message("u2", "a2", "user", "go on"),
+        message("b1", "u", "assistant", [used]),
+        message("r2", "b1", "toolResult", "seen", toolCallId="c", toolName="read_file"),
+        message("b2", "r2", "assistant", [{"type": "text", "text": "Second answer"}]),
+    )
+
+
+def test_a_branch_that_begins_with_steps_folds_with_them_and_unfolds(new_app: NewApp, settings: Settings) -> None:
+    client, name = new_app().test_client(), asked_twice(settings)
+    whole = tree(client, name)
+    fold = whole.select("a.fold")
+    assert [str(one["href"]).partition("#")[2] for one in fold] == ["n-a1", "n-b1"]
+    folded = page(client.get(str(fold[0]["href"]).partition("#")[0]).data)
+    assert rows(folded) == ["u", "a1", "b1", "r2", "b2"]
+    assert [one.get_text() for one in folded.select("a.fold")] == ["unfold 3 rows", "fold"]
+    unfold = str(folded.select("a.fold")[0]["href"]).partition("#")[0]
+    assert rows(page(client.get(unfold).data)) == rows(whole)
+
+
+def test_a_search_and_a_part_of_the_tree_say_nothing_untrue_about_branches(new_app: NewApp, settings: Settings) -> None:
+    client, name = new_app().test_client(), asked_twice(settings)
+    assert "3 messages since the fork" in tree(client, name).select_one("#n-u2").get_text(" ", strip=True)  # type: ignore[union-attr]
+    real_ends: tuple[tuple[dict[str, str], list[str]], ...] = (({"find": "answer"}, []), ({"filter": "mine"}, ["n-u2"]))
+    for asked, ends in real_ends:
+        part = tree(client, name, **asked)
+        assert "since the fork" not in part.get_text()
+        assert [row["id"] for row in part.select("li[id^=n-]") if "end of this branch" in row.get_text()] == ends
+
+
+def test_a_search_looks_below_folds_shows_none_and_keeps_them(new_app: NewApp, settings: Settings) -> None:
+    client, name = new_app().test_client(), asked_twice(settings)
+    found = tree(client, name, find="answer", fold="u,a2")
+    assert rows(found) == ["a2", "b2"] and not found.select("a.fold")
+    assert found.select_one("form.find input[name=fold]")["value"] == "u,a2"  # type: ignore[index]
+    back = found.find("a", string="Show the tree again")
+    assert isinstance(back, Tag) and rows(page(client.get(str(back["href"])).data)) == ["u"]
+
+
+def test_a_row_of_a_search_shows_the_words_that_were_found(new_app: NewApp, settings: Settings) -> None:
+    name = put(settings, "far", message("u", None, "user", "filler " * 300 + "and a pivot in the end"))
+    soup = tree(new_app().test_client(), name, find="pivot")
+    assert [mark.get_text() for mark in soup.select("#n-u a.open mark")] == ["pivot"]
+
+
+def test_what_is_compared_is_named_by_what_was_said_and_where_the_ways_part(
+    new_app: NewApp, settings: Settings
+) -> None:
+    client, name = new_app().test_client(), asked_twice(settings)
+    soup = page(client.get(f"/sessions/{name}/compare?a=b2&b=u2").data)
+    assert [head.get_text() for head in soup.select(".sides section > h2")] == ["Second answer", "First answer"]
+    assert 'Both ways begin after "What is a pivot?".' in soup.get_text()
+    model = {"type": "model_change", "parentId": "u", "timestamp": "2026-01-02T03:04:05.678Z"}
+    forked = put(
+        settings,
+        "model",
+        message("u", None, "user", "first"),
+        {**model, "id": "m", "provider": "p", "modelId": "x"},
+        message("a", "m", "user", "one way"),
+        message("b", "m", "user", "other way"),
+    )
+    soup = page(client.get(f"/sessions/{forked}/compare?a=a&b=b").data)
+    assert 'Both ways begin after "first".' in soup.get_text()
+
+
+def test_a_side_of_a_comparison_says_how_many_messages_it_does_not_show(new_app: NewApp, settings: Settings) -> None:
+    entries = [message(f"m{n}", f"m{n - 1}" if n else None, "user", f"line {n}") for n in range(80)]
+    name = put(settings, "many", *entries, message("other", "m9", "user", "other"))
+    soup = page(new_app().test_client().get(f"/sessions/{name}/compare?a=m79&b=other").data)
+    long, short = soup.select(".sides > section")
+    assert len(long.select(".user")) == 50 and "20 more messages" in long.get_text()
+    assert len(short.select(".user")) == 1 and "more message" not in short.get_text()
+
+
 def test_a_row_opens_what_is_there_and_what_can_be_done(client: FlaskClient) -> None:
     session_id, ids = two_branches(client)
     node = tree(client, session_id, node=ids[4]).select_one("#node")
