@@ -13,7 +13,7 @@ from app.agent.run import now_ms
 from app.protocol.cancel import Cancelled, CancelToken
 from app.protocol.estimate import estimate_fixed, estimate_tokens
 from app.protocol.events import Compaction, CompactionReason, RunStatus
-from app.protocol.messages import text_of
+from app.protocol.messages import CompactionSummaryMessage, text_of
 from app.protocol.model import AnyModel, ModelRequest, complete
 from app.runs.active import ActiveRun
 from app.runs.batch import Compacted
@@ -32,6 +32,7 @@ from app.sessions.summaries import (
     details_of,
     finished_summary,
     parts_of,
+    without_files,
 )
 
 LOGGER = logging.getLogger("hornbook.runs")
@@ -202,8 +203,12 @@ def _summary(
     focus: str,
 ) -> str:
     budget = budget_of(equipment.model.context_window)
-    text = prepared.previous_summary
-    parts = parts_of(prepared.messages, budget.room)
+    text, messages = prepared.previous_summary, list(prepared.messages)
+    if estimate_tokens(text) > budget.summary:
+        # Of a model with a larger window: it is summarised like what was said, since no request has room for it beside.
+        messages.insert(0, CompactionSummaryMessage(summary=without_files(text)))
+        text = ""
+    parts = parts_of(messages, budget.room)
     for number, part in enumerate(parts, 1):
         worker.tell(Compaction(status="started", reason=reason, part=number, parts=len(parts)))
         split = prepared.split and number == len(parts)

@@ -10,7 +10,9 @@ import pytest
 from app.models.offline import OfflineModel
 from app.models.script import Fault, Script, ScriptedCall, ScriptedModel, ScriptedTurn
 from app.protocol.cancel import CancelToken
+from app.protocol.dialogue import CONVERSATION, parse, section_of
 from app.protocol.entries import BranchSummaryEntry, CompactionEntry, Entry, MessageEntry
+from app.protocol.estimate import estimate_message, estimate_tokens
 from app.protocol.events import AgentEnd, AgentStart, Compaction, LeafMoved, RunDone
 from app.protocol.messages import AssistantMessage, BranchSummaryMessage, CompactionSummaryMessage, UserMessage, text_of
 from app.protocol.model import AnyModel, ModelRequest
@@ -229,8 +231,35 @@ def test_a_long_history_is_summarised_part_by_part_each_with_what_came_before(ma
     assert "question 0" in summary or "earlier" in summary
 
 
+def test_a_summary_that_a_smaller_model_has_no_room_for_is_summarised_in_parts_itself(
+    make: Callable[..., Supervisor],
+) -> None:
+    facts = "\n".join(f"- Fact {number} holds." for number in range(1_500))
+    supervisor = make(script(summary=ScriptedTurn(text=f"## To remember\n{facts}", chunk=50_000), window=200_000))
+    live = filled(supervisor, 70)
+    finished(supervisor.compact(live.id))
+    ask(supervisor, "go on", live.id)
+    small = OfflineSmall()
+    supervisor.equipment = type(supervisor.equipment)(small, supervisor.equipment.tools, supervisor.equipment.hooks, "")
+    finished(supervisor.compact(live.id))
+    asked = [estimate_message(request.messages[0]) for request in small.asked]
+    assert len(asked) > 3 and max(asked) < small.context_window
+    sections = (section_of(text_of(request.messages[0].content), CONVERSATION) for request in small.asked)
+    told = "".join(spoken.text for text in sections for spoken in parse(text))
+    assert all(f"Fact {number} holds." in told for number in range(1_500)), "and none was kept from it"
+    assert estimate_tokens(last(entries_of(live), CompactionEntry).summary) < small.context_window // 4
+
+
 class OfflineSmall(OfflineModel):
     context_window = 6_000
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[ModelRequest] = []
+
+    def stream(self, request: ModelRequest, cancel: CancelToken) -> Any:
+        self.asked.append(request)
+        return super().stream(request, cancel)
 
 
 # Leaving a branch
